@@ -1,0 +1,242 @@
+"""Every error that Tunegate raises on purpose, and the boundary that turns foreign errors into them.
+
+    TunegateError                 1   our own fault, or a base that is never raised itself
+    ├── UsageError                2   a wrong command line, a missing file, an unknown name
+    │   ├── SpecError             2   the run file is wrong; carries every problem at once
+    │   ├── DataError             2   a data file is wrong; carries file and line
+    │   └── PluginError           2   a plug-in is unknown or breaks its contract
+    ├── GateClosed                3   a check failed, was not run, or went stale
+    ├── WaitingForPerson          4   a person must act; do not retry
+    ├── ChangedSinceRelease       5   something the release binds has changed
+    ├── BudgetReached             6   the spend ceiling stopped it
+    ├── PlatformError             7   the place where it runs failed
+    ├── NothingTrained            8   it finished but did nothing
+    ├── EvalError                 9   evaluation is incomplete, or columns are not comparable
+    ├── TrainerError             10   the trainer crashed
+    ├── KnowledgeError           11   knowledge or text lint failed
+    └── RunBusy                  12   another command holds the run
+
+To add an error: pick the class by its exit code, choose a `kind` in snake_case, and add the kind to
+`KINDS` with one sentence for `docs/errors.md`; a test compares both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+KINDS: dict[str, str] = {
+    "internal": "A fault in Tunegate itself. Please report it with the text of the error.",
+    "usage": "The command line is wrong: an unknown option, a missing argument, a path that is not there.",
+    "file_missing": "A file that the run file names is not there or cannot be read.",
+    "spec_invalid": "The run file has one or more problems; each is listed with line and column.",
+    "data_invalid": "A data file cannot be read as rows; the message names file and line.",
+    "unknown_name": "No framework, platform, check or metric has that name; the known ones are listed.",
+    "extra_missing": "An optional dependency is not installed; the hint holds the install command.",
+    "base_invalid": "The base model's folder is incomplete, or its content is not what was pinned.",
+    "check_failed": "A gate-2 check failed; its evidence file holds what was seen.",
+    "check_missing": "A gate-2 check was not run, or could not tell; an open question never opens a gate.",
+    "check_stale": "Evidence was made for other inputs than the ones the run has now.",
+    "research_open": "Gate 1 has open questions or settings outside their band.",
+    "release_refused": "A person refused the release.",
+    "release_needed": "The run costs money or lies outside the policy: a person must release it.",
+    "changed_since_release": "A digest that the release binds has changed.",
+    "release_expired": "The release is past its expiry, or was used already.",
+    "budget_reached": "The spend or time ceiling was reached and the run was stopped.",
+    "platform_failed": "The platform could not start, reach or read the job.",
+    "nothing_trained": "The trainer ended, but the receipt does not prove that it trained.",
+    "eval_incomplete": "Rows are missing from a column, or a row was scored twice.",
+    "columns_differ": "Columns were produced from different rows or settings and cannot be compared.",
+    "trainer_crashed": "The trainer ended with an error of its own; the log's last lines are shown.",
+    "out_of_memory": "The trainer ran out of memory.",
+    "diverged": "The loss became infinite or not a number.",
+    "disk_full": "No space is left where the run writes; the last complete checkpoint is intact.",
+    "not_writable": "The run folder cannot be written by this user.",
+    "knowledge_lint": "A knowledge entry or a generated text breaks a rule.",
+    "run_busy": "Another command is working on this run; the holder is named.",
+    "interrupted": "The command was interrupted; the next command goes on from where it stood.",
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong, where it stands, and what was expected."""
+
+    message: str
+    where: str | None = None
+    """Place as `file:line` or `file:line:column`."""
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.message}" if self.where else self.message
+
+
+class TunegateError(Exception):
+    """An error with a stable kind, an exit code, a next step and a place."""
+
+    exit_code = 1
+    default_kind = "internal"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str | None = None,
+        hint: str | None = None,
+        where: str | None = None,
+        problems: Sequence[Problem] = (),
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.kind = kind or self.default_kind
+        self.hint = hint
+        self.where = where
+        self.problems = tuple(problems)
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        return place + self.message
+
+    def to_json(self) -> dict[str, object]:
+        """The `error` object of the command line's JSON."""
+        out: dict[str, object] = {
+            "kind": self.kind,
+            "message": self.message,
+            "hint": self.hint,
+            "where": self.where,
+        }
+        if self.problems:
+            out["problems"] = [str(problem) for problem in self.problems[:20]]
+        return out
+
+
+class UsageError(TunegateError):
+    """The command or a path it was given is wrong."""
+
+    exit_code = 2
+    default_kind = "usage"
+
+
+class SpecError(UsageError):
+    """The run file is wrong."""
+
+    default_kind = "spec_invalid"
+
+
+class DataError(UsageError):
+    """A data file is wrong."""
+
+    default_kind = "data_invalid"
+
+
+class PluginError(UsageError):
+    """A plug-in is unknown or does not keep its contract."""
+
+    default_kind = "unknown_name"
+
+
+class GateClosed(TunegateError):
+    """A gate is not open; `problems` lists what is missing."""
+
+    exit_code = 3
+    default_kind = "check_failed"
+
+
+class WaitingForPerson(TunegateError):
+    """Only a person can go on from here. Do not retry."""
+
+    exit_code = 4
+    default_kind = "release_needed"
+
+
+class ChangedSinceRelease(TunegateError):
+    """What was released is not what would run now."""
+
+    exit_code = 5
+    default_kind = "changed_since_release"
+
+
+class BudgetReached(TunegateError):
+    """A ceiling of money or time was reached."""
+
+    exit_code = 6
+    default_kind = "budget_reached"
+
+
+class PlatformError(TunegateError):
+    """The place where the job runs failed."""
+
+    exit_code = 7
+    default_kind = "platform_failed"
+
+
+class NothingTrained(TunegateError):
+    """The trainer ended without proof of training."""
+
+    exit_code = 8
+    default_kind = "nothing_trained"
+
+
+class EvalError(TunegateError):
+    """Evaluation is incomplete, or its columns cannot be compared."""
+
+    exit_code = 9
+    default_kind = "eval_incomplete"
+
+
+class TrainerError(TunegateError):
+    """The trainer crashed."""
+
+    exit_code = 10
+    default_kind = "trainer_crashed"
+
+
+class KnowledgeError(TunegateError):
+    """A text or a knowledge entry breaks a rule."""
+
+    exit_code = 11
+    default_kind = "knowledge_lint"
+
+
+class RunBusy(TunegateError):
+    """Another command holds the run."""
+
+    exit_code = 12
+    default_kind = "run_busy"
+
+
+EXIT_INTERRUPTED = 130
+
+EXIT_CODES: dict[int, str] = {
+    0: "done",
+    1: "our own fault",
+    2: "usage or run file wrong",
+    3: "a gate is closed: a check failed, was not run, went stale, or the release was refused",
+    4: "waiting for a person, do not retry",
+    5: "changed since the release",
+    6: "budget reached, stopped",
+    7: "platform or provider failed",
+    8: "finished but did nothing",
+    9: "evaluation incomplete, or columns not comparable",
+    10: "the trainer crashed (out of memory, divergence, its own error)",
+    11: "knowledge or text lint failed",
+    12: "the run is busy",
+    130: "interrupted",
+}
+
+
+@contextmanager
+def boundary(error: type[TunegateError], doing: str, *, hint: str | None = None) -> Iterator[None]:
+    """Attribute whatever escapes the block to `error`, once, with what was being done.
+
+    Our own errors pass unchanged, so the innermost boundary wins.
+    """
+    try:
+        yield
+    except TunegateError:
+        raise
+    except OSError as exc:
+        kind = {28: "disk_full", 122: "disk_full", 13: "not_writable", 30: "not_writable"}.get(exc.errno or 0)
+        raise error(f"{doing}: {exc}", kind=kind, hint=hint) from exc
+    except Exception as exc:  # noqa: BLE001 - attributing foreign errors is this function's purpose
+        raise error(f"{doing}: {type(exc).__name__}: {exc}", hint=hint) from exc
