@@ -1,0 +1,1 @@
+"""What runs beside the GPU: rows, tokens, training, generation. Standard library at import."""

@@ -1,0 +1,199 @@
+"""A row to the ids and labels that a trainer is fed, and a conversation to the ids that are served.
+
+Where to cut. A server tokenises the prompt text alone and the model goes on from there, so a row is
+encoded as the prompt's ids followed by the answer's ids, and not as one text: at a boundary without
+a special token the two can differ (`:` + ` yes` against `: yes`), and only the first is what the
+model will meet. For the same reason the answer and its terminator are one piece: the model writes
+both. What a template puts after the terminator (often a newline) carries no loss.
+
+A later turn's prompt starts with the text so far. A template that rewrites earlier turns has no
+single sequence that shows each answer what serving shows it, so such a row is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from tunegate.errors import DataError
+from tunegate.types import IGNORED, Example, Row, Turn
+from tunegate.worker.template import Template
+from tunegate.worker.tokens import Tokenizer, turn_end_id
+
+CHUNK_ROWS = 2_048
+"""Rows that are tokenised together: enough to keep both cores busy, little enough to stream."""
+
+LOSSES = ("answer", "all")
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A stretch of a row's text that is tokenised on its own."""
+
+    text: str
+    answer_at: int | None = None
+    """Of an answer: where the intended text begins in `text`; None for text without loss."""
+    answer_end: int = 0
+    """Of an answer: where the intended text ends in `text`."""
+
+
+def prompt_text(turns: Sequence[Turn], *, template: Template) -> str:
+    """What a server renders for a request: the turns and the opening of the answer."""
+    return template.render(turns, add_generation_prompt=True)
+
+
+def prompt_ids(turns: Sequence[Turn], *, tokenizer: Tokenizer, template: Template) -> list[int]:
+    """What a server feeds the model for a request. Length is the prompt's tokens."""
+    return tokenizer.encode(prompt_text(turns, template=template))
+
+
+def encode_row(
+    row: Row,
+    *,
+    tokenizer: Tokenizer,
+    template: Template,
+    loss: str = "answer",
+    max_length: int | None = None,
+) -> Example:
+    """One row as the trainer sees it; see `encode_rows`."""
+    return next(
+        encode_rows([row], tokenizer=tokenizer, template=template, loss=loss, max_length=max_length)
+    )
+
+
+def encode_rows(
+    rows: Iterable[Row],
+    *,
+    tokenizer: Tokenizer,
+    template: Template,
+    loss: str = "answer",
+    max_length: int | None = None,
+) -> Iterator[Example]:
+    """Rows as the trainer sees them, in order, a row each; labels lie on each weighted assistant
+    turn and its terminator, or with `loss="all"` on everything.
+
+    A row with a text column is trained whole, with the end token after it, as every trainer does
+    with such a column. A row longer than `max_length` tokens is left out, never cut: its `dropped`
+    says so and its ids stay whole. Raises DataError, its `where` being the line number, for a row
+    that the template cannot turn into prompt, answer and terminator.
+    """
+    if loss not in LOSSES:
+        raise DataError(f"loss is {loss!r}; it is one of {', '.join(LOSSES)}")
+    ends = (tokenizer.eos_id, turn_end_id(tokenizer, template))
+    stops = {end: tokenizer.decode([end]) for end in ends if end is not None}
+    source = iter(rows)
+    while chunk := list(islice(source, CHUNK_ROWS)):
+        plans = [() if row.text is not None else segments(row, template=template) for row in chunk]
+        pieces = iter(tokenizer.encode_batch([piece.text for plan in plans for piece in plan]))
+        for row, plan in zip(chunk, plans, strict=True):
+            if row.text is not None:
+                ids = _raw_ids(row.text, tokenizer)
+                labels = list(ids)
+            else:
+                ids, labels = _join(row, plan, pieces, tokenizer, stops)
+                labels = list(ids) if loss == "all" else labels
+            yield Example(row.index, ids, labels, dropped=_too_long(len(ids), max_length))
+
+
+def _too_long(tokens: int, max_length: int | None) -> str | None:
+    if max_length is None or tokens <= max_length:
+        return None
+    return f"{tokens} tokens, max_length is {max_length}"
+
+
+def _raw_ids(text: str, tokenizer: Tokenizer) -> list[int]:
+    ids = tokenizer.encode_raw(text)
+    end = tokenizer.eos_id
+    return ids if end is None or ids[-1:] == [end] else [*ids, end]
+
+
+def segments(row: Row, *, template: Template) -> tuple[Segment, ...]:
+    """The row's text in the stretches that serving would tokenise apart. Raises DataError."""
+    turns = row.turns
+    out: list[Segment] = []
+    done = ""
+    for position, turn in enumerate(turns):
+        if turn.role != "assistant" or turn.weight == 0:
+            continue
+        before = prompt_text(turns[:position], template=template)
+        if not before.startswith(done):
+            raise _refused(
+                row,
+                f"the chat template rewrites the turns before turn {position + 1}",
+                "make it one row an answer, or give the earlier answers the weight 0",
+            )
+        whole = template.render(turns[: position + 1], add_generation_prompt=False)
+        if not whole.startswith(before):
+            raise _refused(
+                row,
+                "the prompt that serving renders is not the beginning of the training text",
+                "take a template whose generation prompt opens the answer as training does",
+            )
+        out.append(Segment(before[len(done) :]))
+        answer, start, end = _answer(row, whole[len(before) :], turn.content)
+        out.append(Segment(answer, start, end))
+        done = whole
+    if not out:
+        raise _refused(row, "no assistant turn carries loss", "give the row an answer")
+    return tuple(out)
+
+
+def _answer(row: Row, text: str, content: str) -> tuple[str, int, int]:
+    """The rendered answer, and where the intended text begins and ends in it."""
+    for intended in (content, content.strip()):
+        start = text.find(intended)
+        if start >= 0:
+            return text, start, start + len(intended)
+    raise _refused(
+        row,
+        "the chat template changes the answer's text",
+        "write the answer as the template prints it, or use a template that prints it unchanged",
+    )
+
+
+def _join(
+    row: Row,
+    plan: Sequence[Segment],
+    pieces: Iterator[list[int]],
+    tokenizer: Tokenizer,
+    stops: Mapping[int, str],
+) -> tuple[list[int], list[int]]:
+    """Ids and labels, both of length T, of one row from the ids of its segments."""
+    ids: list[int] = []
+    labels: list[int] = []
+    for segment in plan:
+        part = next(pieces)
+        ids += part
+        if segment.answer_at is None:
+            labels += [IGNORED] * len(part)
+            continue
+        end = _supervised(part, segment, stops)
+        if end is None:
+            raise _refused(
+                row,
+                "the chat template ends the answer with no stop token: nothing teaches to stop",
+                "use a template that ends an assistant turn with the turn's end token",
+            )
+        labels += part[:end]
+        labels += [IGNORED] * (len(part) - end)
+    return ids, labels
+
+
+def _supervised(ids: Sequence[int], segment: Segment, stops: Mapping[int, str]) -> int | None:
+    """How many of an answer's ids carry loss: up to the first stop token after the intended text.
+
+    A stop token that the intended text itself contains does not end it.
+    """
+    intended = segment.text[: segment.answer_end]
+    inside = sum(intended.count(text) for text in stops.values())
+    for position, token in enumerate(ids):
+        if token in stops:
+            if inside == 0:
+                return position + 1
+            inside -= 1
+    return None
+
+
+def _refused(row: Row, message: str, hint: str) -> DataError:
+    return DataError(message, where=f"line {row.line}", hint=hint)

@@ -1,0 +1,148 @@
+"""A chat template: Jinja source to text, with the settings that transformers renders it with.
+
+Source of the settings: transformers 5.24 `utils/chat_template_utils.py` (sandbox, trimmed blocks,
+loop controls, `tojson` without HTML escapes, `raise_exception`, `strftime_now`, the `generation`
+tag). A test compares the two renderers on several templates.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tunegate.errors import DataError, UsageError
+from tunegate.types import Turn
+
+if TYPE_CHECKING:
+    from jinja2 import Template as JinjaTemplate
+
+TEMPLATE_FILE = "chat_template.jinja"
+
+
+class Template:
+    """A compiled chat template with the special tokens that its text may name."""
+
+    def __init__(self, source: str, **special_tokens: str | None) -> None:
+        """`special_tokens` are texts by name (`bos_token`, `eos_token`, ...); None leaves one out.
+
+        Raises DataError where the source is not valid Jinja.
+        """
+        self.source = source
+        self.special_tokens = {key: text for key, text in special_tokens.items() if text}
+        self._compiled = _compile(source)
+
+    @property
+    def reads_clock(self) -> bool:
+        """Whether the text depends on the date, so that two days give two texts."""
+        return "strftime_now" in self.source
+
+    def render(self, turns: Sequence[Turn], *, add_generation_prompt: bool) -> str:
+        """The conversation as text. Raises DataError where the template refuses it."""
+        try:
+            return self._compiled.render(
+                messages=[{"role": turn.role, "content": turn.content} for turn in turns],
+                tools=None,
+                documents=None,
+                add_generation_prompt=add_generation_prompt,
+                **self.special_tokens,
+            )
+        except Exception as error:
+            roles = ", ".join(turn.role for turn in turns)
+            raise DataError(
+                f"the chat template refuses a conversation of {roles}: {error}",
+                hint="order the turns as the template expects, or serve with another template",
+            ) from error
+
+
+def load_template(base_dir: Path, *, special_tokens: Mapping[str, str]) -> Template:
+    """The base's own template, from chat_template.jinja or tokenizer_config.json.
+
+    Raises UsageError (`base_invalid`) where it has none.
+    """
+    return Template(template_source(base_dir), **special_tokens)
+
+
+def template_source(base_dir: Path) -> str:
+    """The Jinja source of the base's template. Raises UsageError (`base_invalid`)."""
+    path = base_dir / TEMPLATE_FILE
+    if path.is_file():
+        return path.read_text(encoding="utf-8")
+    config = base_dir / "tokenizer_config.json"
+    known = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
+    value = known.get("chat_template")
+    if isinstance(value, list):  # named templates: the one for chat is called "default"
+        value = next((item["template"] for item in value if item.get("name") == "default"), None)
+    if not isinstance(value, str):
+        raise UsageError(
+            f"{base_dir} has no chat template",
+            kind="base_invalid",
+            hint=f"put one in {TEMPLATE_FILE}, or take an instruct model",
+        )
+    return value
+
+
+@lru_cache(maxsize=16)
+def _compile(source: str) -> JinjaTemplate:
+    from jinja2 import TemplateSyntaxError
+    from jinja2.ext import loopcontrols
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_generation_tag(), loopcontrols]
+    )
+    environment.filters["tojson"] = _to_json
+    environment.globals["raise_exception"] = _raise_exception
+    environment.globals["strftime_now"] = _strftime_now
+    try:
+        return environment.from_string(source)
+    except TemplateSyntaxError as error:
+        raise DataError(
+            f"the chat template is not valid Jinja, line {error.lineno}: {error.message}"
+        ) from error
+
+
+def _generation_tag() -> type[Any]:
+    """The `{% generation %}` tag of training templates, which renders as its content."""
+    from jinja2 import nodes
+    from jinja2.ext import Extension
+    from jinja2.parser import Parser
+
+    class Generation(Extension):
+        tags = {"generation"}  # noqa: RUF012 - Jinja reads a plain class attribute
+
+        def parse(self, parser: Parser) -> nodes.Node:
+            line = next(parser.stream).lineno
+            body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+            call = self.call_method("_render")
+            return nodes.CallBlock(call, [], [], body).set_lineno(line)
+
+        def _render(self, caller: Callable[[], str]) -> str:
+            return caller()
+
+    return Generation
+
+
+def _to_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
+
+
+def _raise_exception(message: str) -> None:
+    from jinja2 import TemplateError
+
+    raise TemplateError(message)
+
+
+def _strftime_now(pattern: str) -> str:
+    return datetime.now().strftime(pattern)  # noqa: DTZ005 - templates print the local date
