@@ -1,0 +1,1 @@
+"""One module a generated page; see docs/generate.py."""

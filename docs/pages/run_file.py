@@ -1,0 +1,102 @@
+"""docs/run-file.md: every key of run.yaml, its values, its default and what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+SOURCE = "tunegate/specmodel.py"
+
+BOUNDS = {
+    "minimum": "at least {}",
+    "exclusiveMinimum": "above {}",
+    "maximum": "at most {}",
+    "exclusiveMaximum": "below {}",
+    "pattern": "matches `{}`",
+    "minLength": "{} characters or more",
+    "minItems": "{} or more items",
+}
+
+NAMES = {"string": "text", "boolean": "true or false", "integer": "whole number", "null": ""}
+
+
+def render() -> str:
+    """The page's text."""
+    from tunegate.specmodel import Spec
+
+    schema = Spec.model_json_schema(by_alias=True)
+    out = [
+        "# The run file",
+        "",
+        "`run.yaml` is YAML 1.2: `2e-4` is a number, `no` is a word, and a key that stands twice "
+        "is an error. Unknown keys are refused with the nearest known one. Paths are relative to "
+        "the run file's folder. A key without a default has to be given.",
+        "",
+        "| key | value | default | meaning |",
+        "|---|---|---|---|",
+    ]
+    for key, entry, needed in _keys(schema, schema, ""):
+        cells = (
+            f"`{key}`",
+            _value(entry, schema),
+            "" if needed else _default(entry),
+            str(entry.get("description", "")),
+        )
+        out.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(out)
+
+
+def _keys(
+    node: Mapping[str, Any], schema: Mapping[str, Any], path: str
+) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
+    """Dotted path, schema entry and whether it has to be given, of every leaf, in file order."""
+    for name, entry in node.get("properties", {}).items():
+        key = f"{path}{name}"
+        needed = name in node.get("required", ())
+        inner = _model(entry, schema)
+        if inner is None:
+            yield key, entry, needed
+        else:
+            yield from _keys(inner, schema, f"{key}.")
+
+
+def _model(entry: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The section that an entry stands for, or None where it is a plain value."""
+    for option in (entry, *entry.get("anyOf", ())):
+        if "$ref" in option:
+            found: Mapping[str, Any] = schema["$defs"][option["$ref"].rpartition("/")[2]]
+            return found
+    return None
+
+
+def _value(entry: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    if "anyOf" in entry:
+        return " or ".join(filter(None, (_value(one, schema) for one in entry["anyOf"])))
+    if "enum" in entry:
+        return ", ".join(f"`{one}`" for one in entry["enum"])
+    kind = entry.get("type", "")
+    if kind == "array":
+        text = "list of " + _value(entry["items"], schema)
+    elif kind == "object":
+        text = "map of names to " + _mapped(entry, schema)
+    else:
+        text = NAMES.get(kind, kind)
+    bounds = [form.format(entry[name]) for name, form in BOUNDS.items() if name in entry]
+    return ", ".join([text, *bounds])
+
+
+def _mapped(entry: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    inner = entry.get("additionalProperties", {})
+    section = _model(inner, schema)
+    if section is None:
+        return _value(inner, schema)
+    return "{" + ", ".join(section["properties"]) + "}"
+
+
+def _default(entry: Mapping[str, Any]) -> str:
+    value = entry.get("default")
+    if value is None:
+        return "left out"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return "none" if value == {} else f"`{value}`"
