@@ -70,7 +70,7 @@ class Tokenizer:
         return self.encode_batch([text])[0]
 
     def encode_raw(self, text: str) -> list[int]:
-        """As a trainer encodes a text column: with what the tokenizer adds of itself, often a BOS."""
+        """As a trainer encodes a text column: with what the tokenizer adds itself, such as a BOS."""
         ids: list[int] = self.encoder.encode(text, add_special_tokens=True).ids
         return ids
 
@@ -167,7 +167,7 @@ def declared_stop_ids(base_dir: Path, *, tokenizer: Tokenizer) -> set[int]:
 
 
 def stop_ids(base_dir: Path) -> set[int]:
-    """Ids that end an answer when Tunegate generates: the declared ones and the template's turn end."""
+    """Ids that end an answer when Tunegate generates: the declared ones and the turn end."""
     tokenizer = load_tokenizer(base_dir)
     found = declared_stop_ids(base_dir, tokenizer=tokenizer)
     template = load_template(base_dir, special_tokens=tokenizer.special_tokens)
@@ -188,7 +188,7 @@ def turn_end_id(tokenizer: Tokenizer, template: Template) -> int | None:
 
 
 def read_json(path: Path) -> Json:
-    """A JSON object from a file; empty where the file is absent. Raises UsageError (`base_invalid`)."""
+    """A JSON object from a file; empty where it is absent. Raises UsageError (`base_invalid`)."""
     if not path.is_file():
         return {}
     try:
