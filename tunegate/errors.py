@@ -1,4 +1,4 @@
-"""Every error that Tunegate raises on purpose, and the boundary that turns foreign errors into them.
+"""Every error Tunegate raises on purpose, and the boundary that turns foreign errors into them.
 
     TunegateError                 1   our own fault, or a base that is never raised itself
     ├── UsageError                2   a wrong command line, a missing file, an unknown name
@@ -22,21 +22,22 @@ To add an error: pick the class by its exit code, choose a `kind` in snake_case,
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 KINDS: dict[str, str] = {
     "internal": "A fault in Tunegate itself. Please report it with the text of the error.",
-    "usage": "The command line is wrong: an unknown option, a missing argument, a path that is not there.",
+    "usage": "The command line is wrong: unknown option, missing argument, a path that is not there.",
     "file_missing": "A file that the run file names is not there or cannot be read.",
     "spec_invalid": "The run file has one or more problems; each is listed with line and column.",
     "data_invalid": "A data file cannot be read as rows; the message names file and line.",
-    "unknown_name": "No framework, platform, check or metric has that name; the known ones are listed.",
+    "unknown_name": "No framework, platform, check or metric is called that; the known ones are listed.",
     "extra_missing": "An optional dependency is not installed; the hint holds the install command.",
     "base_invalid": "The base model's folder is incomplete, or its content is not what was pinned.",
     "check_failed": "A gate-2 check failed; its evidence file holds what was seen.",
-    "check_missing": "A gate-2 check was not run, or could not tell; an open question never opens a gate.",
+    "check_missing": "A gate-2 check was not run, or could not tell; an open question opens no gate.",
     "check_stale": "Evidence was made for other inputs than the ones the run has now.",
     "research_open": "Gate 1 has open questions or settings outside their band.",
     "release_refused": "A person refused the release.",
@@ -47,8 +48,8 @@ KINDS: dict[str, str] = {
     "platform_failed": "The platform could not start, reach or read the job.",
     "nothing_trained": "The trainer ended, but the receipt does not prove that it trained.",
     "eval_incomplete": "Rows are missing from a column, or a row was scored twice.",
-    "columns_differ": "Columns were produced from different rows or settings and cannot be compared.",
-    "trainer_crashed": "The trainer ended with an error of its own; the log's last lines are shown.",
+    "columns_differ": "Columns come from different rows or settings and cannot be compared.",
+    "trainer_crashed": "The trainer ended with an error of its own; its log's last lines are shown.",
     "out_of_memory": "The trainer ran out of memory.",
     "diverged": "The loss became infinite or not a number.",
     "disk_full": "No space is left where the run writes; the last complete checkpoint is intact.",
@@ -225,6 +226,14 @@ EXIT_CODES: dict[int, str] = {
 }
 
 
+_KIND_BY_ERRNO = {
+    errno.ENOSPC: "disk_full",
+    errno.EDQUOT: "disk_full",
+    errno.EACCES: "not_writable",
+    errno.EROFS: "not_writable",
+}
+
+
 @contextmanager
 def boundary(error: type[TunegateError], doing: str, *, hint: str | None = None) -> Iterator[None]:
     """Attribute whatever escapes the block to `error`, once, with what was being done.
@@ -236,7 +245,6 @@ def boundary(error: type[TunegateError], doing: str, *, hint: str | None = None)
     except TunegateError:
         raise
     except OSError as exc:
-        kind = {28: "disk_full", 122: "disk_full", 13: "not_writable", 30: "not_writable"}.get(exc.errno or 0)
-        raise error(f"{doing}: {exc}", kind=kind, hint=hint) from exc
-    except Exception as exc:  # noqa: BLE001 - attributing foreign errors is this function's purpose
+        raise error(f"{doing}: {exc}", kind=_KIND_BY_ERRNO.get(exc.errno or 0), hint=hint) from exc
+    except Exception as exc:
         raise error(f"{doing}: {type(exc).__name__}: {exc}", hint=hint) from exc

@@ -78,7 +78,7 @@ class Example:
     input_ids: list[int]
     """Token ids, length T."""
     labels: list[int]
-    """Length T; `IGNORED` where there is no loss. Unshifted: labels[t] is input_ids[t] or IGNORED."""
+    """Length T, unshifted: labels[t] is input_ids[t], or `IGNORED` where there is no loss."""
     dropped: str | None = None
     """Why the trainer leaves this row out; None when it is trained."""
     cut: int = 0
