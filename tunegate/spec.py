@@ -55,6 +55,7 @@ def read_spec(file: Path) -> Spec:
     if spec is not None:
         problems += _missing_files(spec, tree, file)
     if problems:
+        problems.sort(key=_line_and_column)
         raise SpecError(
             f"{len(problems)} problem{'s' if len(problems) > 1 else ''} in the run file",
             where=str(file),
@@ -89,6 +90,11 @@ def _parse(file: Path) -> Any:
     if not isinstance(tree, Mapping):
         raise SpecError("a run file is a mapping of keys, such as `name: my-run`", where=str(file))
     return tree
+
+
+def _line_and_column(problem: Problem) -> tuple[int, int]:
+    line, column = (problem.where or "").split(":")[-2:]
+    return int(line), int(column)
 
 
 def _first_line(text: str | None) -> str:

@@ -87,12 +87,12 @@ class Base(Keys):
 
 
 class Lora(Keys):
-    rank: int = Field(16, ge=1, le=1024)
-    """Rank r of the adapter."""
+    rank: int | None = Field(None, ge=1, le=1024)
+    """Rank r of the adapter; left out, 16."""
     alpha: float | None = Field(None, gt=0)
     """Scale of the adapter is alpha / rank; left out, it is twice the rank."""
-    dropout: float = Field(0.0, ge=0, lt=1)
-    """Adapter dropout; above 0, prompts are no longer shared between rows."""
+    dropout: float | None = Field(None, ge=0, lt=1)
+    """Adapter dropout; left out, none. Above 0, prompts are no longer shared between rows."""
     targets: list[str] | None = Field(None, min_length=1)
     """Linear modules that get an adapter; left out, all of them."""
 
@@ -100,30 +100,30 @@ class Lora(Keys):
 class Train(Keys):
     framework: str = "native"
     """Which trainer runs."""
-    epochs: float = Field(2, gt=0, le=100)
-    """Passes over the training rows."""
+    epochs: float | None = Field(None, gt=0, le=100)
+    """Passes over the training rows; left out, 2."""
     batch_size: int | None = Field(None, ge=1)
     """Rows in one optimizer step."""
     learning_rate: float | None = Field(None, gt=0, lt=1)
     """Peak learning rate; left out, it follows the table in facts/learning_rates.json."""
-    schedule: Literal["linear", "cosine", "constant"] = "linear"
-    """How the learning rate falls after the warm-up."""
+    schedule: Literal["linear", "cosine", "constant"] | None = None
+    """How the learning rate falls after the warm-up; left out, linear."""
     warmup_steps: int | None = Field(None, ge=0)
     """Steps over which the learning rate rises."""
-    weight_decay: float = Field(0.0, ge=0, le=1)
-    """AdamW weight decay on adapter weights."""
-    max_grad_norm: float = Field(1.0, gt=0)
-    """Gradient norm above which gradients are scaled down."""
+    weight_decay: float | None = Field(None, ge=0, le=1)
+    """AdamW weight decay on adapter weights; left out, none."""
+    max_grad_norm: float | None = Field(None, gt=0)
+    """Gradient norm above which gradients are scaled down; left out, 1."""
     lora: Lora = Lora()
     """The adapter."""
     precision: Literal["fp32", "bf16", "fp16"] | None = None
     """Arithmetic of the base model's weights; left out, it follows the hardware."""
     max_length: int | None = Field(None, ge=16)
     """Longest row in tokens; left out, it is the longest row of the data."""
-    seed: int = Field(0, ge=0)
+    seed: int | None = Field(None, ge=0)
     """Seeds the adapter's start and the data order."""
-    loss: Literal["answer", "all"] = "answer"
-    """Which tokens are meant to carry loss: the answers and their end, or everything."""
+    loss: Literal["answer", "all"] | None = None
+    """Which tokens are meant to carry loss: the answers and their end (left out), or everything."""
     eval_every_steps: int | None = Field(None, ge=1)
     """Steps between validation losses; left out, four times an epoch."""
     chat_template: str | None = None

@@ -1,0 +1,1 @@
+"""What people and agents touch: the command line. Everything here calls `tunegate.verbs`."""

@@ -1,0 +1,98 @@
+"""Call a verb and say what came of it: text for people, one JSON object for agents, always an exit code."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from tunegate.errors import EXIT_INTERRUPTED, TunegateError
+
+MAX_JSON_BYTES = 8_000
+
+run_argument = click.argument("run", metavar="RUN", default=".", required=False)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+
+
+def verb(name: str, *, with_run: bool = True) -> Callable[[Callable[..., Any]], click.Command]:
+    """Turn a function that returns a `Result` into a command with RUN, --json and exit codes."""
+
+    def decorate(function: Callable[..., Any]) -> click.Command:
+        @functools.wraps(function)
+        def call(as_json: bool, **parameters: Any) -> int:
+            return _call(name, function, as_json, parameters)
+
+        wrapped: Any = json_option(call)
+        if with_run:
+            wrapped = run_argument(wrapped)
+        command: click.Command = click.command(name)(wrapped)
+        return command
+
+    return decorate
+
+
+def _call(name: str, function: Callable[..., Any], as_json: bool, parameters: dict[str, Any]) -> int:
+    from tunegate.surfaces import render
+
+    run = parameters.get("run")
+    progress = render.ProgressLines(sys.stderr, live=sys.stderr.isatty() and not as_json)
+    try:
+        with progress:
+            result = function(show=progress.show, **parameters)
+    except TunegateError as exc:
+        return _fail(name, run, exc, as_json)
+    except KeyboardInterrupt:
+        error = TunegateError(
+            "interrupted", kind="interrupted", hint="the same command goes on from where it stood"
+        )
+        error.exit_code = EXIT_INTERRUPTED
+        return _fail(name, run, error, as_json)
+    except Exception as exc:  # noqa: BLE001 - the last boundary: whatever escapes is our own fault
+        traceback.print_exc(file=sys.stderr)
+        ours = TunegateError(
+            f"{type(exc).__name__}: {exc}", hint="this is a fault of tunegate; please report the text above"
+        )
+        return _fail(name, run, ours, as_json)
+    if as_json:
+        click.echo(_fit(result.to_json()))
+    else:
+        click.echo(render.result(result))
+    return 0
+
+
+def _fail(name: str, run: str | None, error: TunegateError, as_json: bool) -> int:
+    from tunegate.surfaces import render
+
+    if as_json:
+        body = {
+            "ok": False,
+            "code": error.exit_code,
+            "verb": name,
+            "run": run,
+            "data": {},
+            "next": [],
+            "error": error.to_json(),
+        }
+        click.echo(_fit(body))
+    else:
+        click.echo(render.error(error), err=True)
+    return error.exit_code
+
+
+def _fit(body: dict[str, Any]) -> str:
+    """The object as JSON within the promised size: longer material lies in files."""
+    text = json.dumps(body, ensure_ascii=False)
+    if len(text.encode()) <= MAX_JSON_BYTES:
+        return text
+    if body["error"] is not None:
+        body["error"]["problems"] = [p[:200] for p in body["error"].get("problems", [])[:5]]
+        body["error"]["message"] = body["error"]["message"][:2000]
+    else:
+        kept = {k: v for k, v in body["data"].items() if isinstance(v, str | int | float | bool)}
+        body["data"] = {**kept, "shortened": True}
+    return json.dumps(body, ensure_ascii=False)

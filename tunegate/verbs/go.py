@@ -1,0 +1,113 @@
+"""The verbs about a whole run: go, status, demo, explain."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+
+import tunegate
+from tunegate import stages
+from tunegate.drive import Progress, Show, no_show
+from tunegate.errors import EXIT_CODES, KINDS, UsageError, boundary
+from tunegate.stages import State
+from tunegate.types import Json
+from tunegate.verbs import evaluate, finish, prepare, release, train
+from tunegate.verbs.run import Result, Run, show_path
+
+MARKS = {State.DONE: "done", State.MISSING: "-", State.STALE: "stale", State.CLOSED: "closed", State.PARTLY: "partly"}
+
+
+def go(run: str | Path, *, show: Show = no_show) -> Result:
+    """Run the allowed stages in order until one needs a person, fails, or the run is done."""
+    opened = Run(run, show=show)
+    lines: list[str] = []
+    with opened.store.lock("go", name=".go.lock"):
+        prepare.freeze(run, show=show)
+        for stage in stages.STAGES:
+            if Run(run).states()[stage.name] is State.DONE:
+                continue
+            show(Progress(f"{stage.name}: {stage.about}"))
+            done = _steps()[stage.name](run, show)
+            lines.append(f"{stage.name:<9} {done.summary}")
+        finished = finish.report(run, show=show)
+    opened = Run(run)
+    report, decision = opened.store.read("report.json"), opened.store.read("decision.json")
+    lines += ["", f"next step {decision['next']}: {' '.join(decision['because'])}"]
+    lines += [f"report    {finished.data['page']}"]
+    return Result(
+        "go",
+        opened.argument,
+        report["headline"],
+        {"lines": lines, "decision": decision["next"], "page": finished.data["page"]},
+        opened.next(),
+    )
+
+
+def _steps() -> dict[str, Callable[[str | Path, Show], Result]]:
+    return {
+        "freeze": lambda run, show: prepare.freeze(run, show=show),
+        "research": lambda run, show: prepare.research(run, show=show),
+        "check": lambda run, show: prepare.check(run, show=show),
+        "wire": lambda run, show: train.wire(run, show=show),
+        "baseline": lambda run, show: evaluate.eval(run, column="raw", show=show),
+        "dry_run": lambda run, show: train.train(run, dry_run=True, show=show),
+        "quote": lambda run, show: prepare.quote(run, show=show),
+        "release": lambda run, show: release.release(run, show=show),
+        "train": lambda run, show: train.train(run, show=show),
+        "eval": lambda run, show: evaluate.eval(run, show=show),
+        "decide": lambda run, show: finish.decide(run, show=show),
+        "record": lambda run, show: finish.record(run, show=show),
+    }
+
+
+def status(run: str | Path, *, show: Show = no_show) -> Result:
+    """Where the run stands, read from its folder alone; works on any run folder at any time."""
+    opened = Run(run, show=show)
+    found = opened.states()
+    lines = [f"  {MARKS[found[s.name]]:<7} {s.name:<9} {s.about}" for s in stages.STAGES]
+    first = stages.next_stage(found)
+    where = "the run is complete" if first is None else f"next is {first.name}: {first.about}"
+    if first is not None and found[first.name] is State.CLOSED:
+        where = f"{first.name} keeps the gate closed"
+    data: Json = {"lines": lines, "stages": {name: str(state) for name, state in found.items()}}
+    return Result("status", opened.argument, f"{opened.spec.name}: {where}", data, opened.next())
+
+
+def demo(folder: str | Path, *, show: Show = no_show) -> Result:
+    """Copy the bundled triage task to `folder` (kept as it is where it stands already) and run it."""
+    target = Path(folder)
+    if not (target / "run.yaml").is_file():
+        if target.is_dir() and any(target.iterdir()):
+            raise UsageError(
+                f"{target} is not empty and holds no run", hint="name another folder: tunegate demo FOLDER"
+            )
+        with boundary(UsageError, f"write the demo to {target}"):
+            shutil.copytree(example_dir(), target, dirs_exist_ok=True)
+        show(Progress(f"wrote the triage task to {show_path(target.resolve())}"))
+    return go(target, show=show)
+
+
+def example_dir() -> Path:
+    """The triage task: inside the installed package, or in the checkout that is installed editable."""
+    packaged = Path(str(resources.files("tunegate"))) / "examples" / "triage"
+    checkout = Path(tunegate.__file__).parent.parent / "examples" / "triage"
+    for place in (packaged, checkout):
+        if (place / "run.yaml").is_file():
+            return place
+    raise UsageError("this installation lacks the example", kind="file_missing", hint="reinstall tunegate")
+
+
+def explain(kind: str, *, show: Show = no_show) -> Result:
+    """What an error kind means."""
+    if kind not in KINDS:
+        import difflib
+
+        near = difflib.get_close_matches(kind, KINDS, n=1)
+        raise UsageError(
+            f"no error kind is called {kind!r}",
+            kind="unknown_name",
+            hint=f"did you mean {near[0]}?" if near else "known: " + ", ".join(sorted(KINDS)),
+        )
+    return Result("explain", None, f"{kind}: {KINDS[kind]}", {"kind": kind, "exit_codes": EXIT_CODES})

@@ -1,0 +1,278 @@
+"""The facts that freezing needs, gathered from disk: hashes, token counts, the base, versions.
+
+Token counts of a file are taken over from the frozen file that stands there when neither the file nor
+what renders it has changed, so that a verb on an unchanged run costs no tokenising.
+"""
+
+from __future__ import annotations
+
+import platform as host_platform
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tunegate import bases, facts
+from tunegate.drive import Progress
+from tunegate.errors import DataError, Problem, SpecError, UsageError
+from tunegate.freeze import Facts, FileFacts
+from tunegate.store import digest_of, sha256_file
+from tunegate.types import IGNORED, Json, Row
+from tunegate.verbs.run import Run, cache_dir
+from tunegate.worker import rows as rowfile
+from tunegate.worker.encode import encode_rows
+from tunegate.worker.template import Template, template_source
+from tunegate.worker.tokens import Tokenizer, load_tokenizer, stop_ids
+
+if TYPE_CHECKING:
+    from tunegate.specmodel import Spec
+
+PACKAGES = ("torch", "transformers", "peft", "tokenizers", "safetensors", "llguidance", "jinja2")
+MAX_PROBLEMS = 20
+
+
+def gather(run: Run) -> Facts:
+    """Read everything that the run file names. Raises UsageError kinds with file and line."""
+    spec, folder = run.spec, run.source_dir
+    base = bases.resolve(
+        spec.base.model,
+        spec.base.revision,
+        cache_dir=cache_dir(),
+        folder=folder,
+        progress=lambda text, share: run.show(Progress(text, share, 1.0)),
+    )
+    tokenizer = load_tokenizer(base.dir)
+    prompt = _prompt(spec, folder)
+    template = _template(spec, folder, base.dir)
+    known = _known_counts(run, template, prompt)
+    reader = _Reader(folder, tokenizer, template, prompt["system"], spec.train.loss or "answer", known, run)
+    files = {name: reader.facts(name, path) for name, path in data_files(spec).items()}
+    return Facts(
+        files=files,
+        kinds=reader.kinds,
+        base=_base_facts(base),
+        tokenizer=_tokenizer_facts(base.dir, tokenizer),
+        template=template,
+        prompt=prompt,
+        candidates=_candidates(spec, folder, prompt),
+        schema=_schema(spec, folder),
+        environment=_environment(),
+        device={"kind": "cpu", "bf16_native": _bf16_native()},
+        tables=facts.load_all(),
+    )
+
+
+def data_files(spec: Spec) -> dict[str, str]:
+    """Name and path of every row file, relative to the run file's folder."""
+    out = {"train": spec.data.train, "validation": spec.data.validation, "test": spec.eval.test}
+    out.update({f"slice:{name}": path for name, path in spec.eval.slices.items()})
+    if spec.eval.teacher:
+        out["teacher"] = spec.eval.teacher.predictions
+    return out
+
+
+class _Reader:
+    """Reads row files for their facts: hash, rows, longest row, answer lengths."""
+
+    def __init__(
+        self,
+        folder: Path,
+        tokenizer: Tokenizer,
+        template: Json,
+        system: str | None,
+        loss: str,
+        known: Mapping[str, Json],
+        run: Run,
+    ) -> None:
+        self.folder = folder
+        self.tokenizer = tokenizer
+        source = template["training_source"] or template["source"]
+        self.template = Template(source, **tokenizer.special_tokens)
+        self.system = system
+        self.loss = loss
+        self.known = known
+        self.run = run
+        self.kinds: dict[str, str] = {}
+
+    def facts(self, name: str, path: str) -> FileFacts:
+        file = self.folder / path
+        digest, size = sha256_file(file), file.stat().st_size
+        old = self.known.get(name)
+        if old is not None and old["sha256"] == digest:
+            if name.startswith("slice:"):
+                self.kinds[name[6:]] = "class" if old["answer_tokens_max"] else "rule"
+            return FileFacts(**{**old, "path": path})
+        self.run.show(Progress(f"reading {path}"))
+        rows = self._rows(file)
+        if not rows:
+            raise DataError(f"{path} has no rows", where=str(file), hint="one JSON object a line")
+        by_rule = all("check" in row.meta for row in rows)
+        if name.startswith("slice:"):
+            self.kinds[name[6:]] = "rule" if by_rule else "class"
+        if name == "teacher" or by_rule:
+            return FileFacts(path, digest, size, len(rows))
+        return self._counted(FileFacts(path, digest, size, len(rows)), rows)
+
+    def _rows(self, file: Path) -> list[Row]:
+        rows, problems = [], []
+        for item in rowfile.scan_rows(file, system=self.system):
+            if isinstance(item, DataError):
+                problems.append(Problem(item.message, item.where))
+                if len(problems) == MAX_PROBLEMS:
+                    break
+            else:
+                rows.append(item)
+        if problems:
+            raise DataError(
+                f"{len(problems)} row{'s' if len(problems) > 1 else ''} of {file.name} cannot be read",
+                where=problems[0].where,
+                problems=problems,
+                hint=f"expected {rowfile.SHAPES}",
+            )
+        return rows
+
+    def _counted(self, file: FileFacts, rows: list[Row]) -> FileFacts:
+        longest, answers = 0, []
+        examples = encode_rows(
+            rows, tokenizer=self.tokenizer, template=self.template, loss=self.loss
+        )
+        try:
+            for example in examples:
+                longest = max(longest, len(example.input_ids))
+                answers.append(sum(label != IGNORED for label in example.labels))
+        except DataError as error:
+            place = (error.where or "").replace("line ", "")
+            where = f"{self.folder / file.path}:{place}" if place else str(self.folder / file.path)
+            raise DataError(error.message, where=where, hint=error.hint) from error
+        answers.sort()
+        return FileFacts(
+            path=file.path,
+            sha256=file.sha256,
+            bytes=file.bytes,
+            rows=file.rows,
+            tokens_max=longest,
+            answer_tokens_max=answers[-1],
+            answer_tokens_p99=answers[min(len(answers) - 1, int(0.99 * len(answers)))],
+        )
+
+
+def _known_counts(run: Run, template: Json, prompt: Json) -> Mapping[str, Json]:
+    """Facts of files in the frozen file that stands, if the same text renders them now."""
+    if not run.store.exists("frozen.json"):
+        return {}
+    try:
+        old = run.store.read("frozen.json")
+    except UsageError:
+        return {}
+    same = old["template"] == template and old["prompt"] == prompt
+    same = same and old["settings"]["train"]["loss"] == (run.spec.train.loss or "answer")
+    same = same and old["base"]["model"] == run.spec.base.model
+    return dict(old["data"]) if same else {}
+
+
+def _prompt(spec: Spec, folder: Path) -> Json:
+    if spec.prompt.system is None:
+        return {"system": None, "sha256": digest_of(None)}
+    text = _text(folder / spec.prompt.system)
+    return {"system": text, "sha256": digest_of(text)}
+
+
+def _text(path: Path) -> str:
+    """A prompt file's text; the line end that editors leave at its end is not part of the prompt."""
+    try:
+        return path.read_text(encoding="utf-8").rstrip("\n")
+    except UnicodeDecodeError as exc:
+        raise UsageError(f"{path.name} is not UTF-8 text", where=str(path)) from exc
+
+
+def _candidates(spec: Spec, folder: Path, prompt: Json) -> list[Json]:
+    found: list[Json] = []
+    if prompt["system"] is not None:
+        found.append({"name": "serving", "sha256": prompt["sha256"], "text": prompt["system"]})
+    named = spec.eval.raw.prompts
+    for item in [named] if isinstance(named, str) else named or []:
+        path = folder / item
+        for file in sorted(path.glob("*.txt")) if path.is_dir() else [path]:
+            text = _text(file)
+            if all(candidate["text"] != text for candidate in found):
+                found.append({"name": file.stem, "sha256": digest_of(text), "text": text})
+    return found or [{"name": "none", "sha256": digest_of(None), "text": None}]
+
+
+def _template(spec: Spec, folder: Path, base_dir: Path) -> Json:
+    source = template_source(base_dir)
+    training = None
+    if spec.train.chat_template is not None:
+        training = (folder / spec.train.chat_template).read_text(encoding="utf-8")
+    return {"sha256": digest_of(source), "source": source, "training_source": training}
+
+
+def _schema(spec: Spec, folder: Path) -> Json | None:
+    import json
+
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError
+
+    if spec.task.schema_ is None:
+        return None
+    path = folder / spec.task.schema_
+    try:
+        schema = json.loads(path.read_text(encoding="utf-8"))
+        Draft202012Validator.check_schema(schema)
+    except json.JSONDecodeError as exc:
+        raise SpecError(f"not JSON: {exc.msg}", where=f"{path}:{exc.lineno}:{exc.colno}") from exc
+    except SchemaError as exc:
+        raise SpecError(f"not a JSON Schema: {exc.message}", where=str(path)) from exc
+    return dict(schema)
+
+
+def _base_facts(base: bases.Base) -> Json:
+    return {
+        "model": base.model,
+        "revision": base.revision,
+        "dir": str(base.dir),
+        "files": dict(base.files),
+        "architecture": base.architecture,
+        "parameters": base.parameters,
+        "layers": base.layers,
+        "hidden": base.hidden,
+        "vocab": base.vocab,
+        "context": base.context,
+        "dtype": base.dtype,
+        "linear_modules": dict(base.linear_modules),
+    }
+
+
+def _tokenizer_facts(base_dir: Path, tokenizer: Tokenizer) -> Json:
+    return {
+        "sha256": sha256_file(base_dir / "tokenizer.json"),
+        "eos_token": tokenizer.special_tokens.get("eos_token"),
+        "eos_id": tokenizer.eos_id,
+        "pad_id": tokenizer.pad_id,
+        "bos_id": tokenizer.bos_id,
+        "stop_ids": sorted(stop_ids(base_dir)),
+    }
+
+
+def _environment() -> dict[str, str | None]:
+    return {**versions_of(PACKAGES), "python": host_platform.python_version()}
+
+
+def versions_of(packages: Iterable[str]) -> dict[str, str | None]:
+    """Installed versions; None where a package is not there."""
+    found: dict[str, Any] = {}
+    for package in packages:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+def _bf16_native() -> bool:
+    """Whether the processor multiplies bf16 itself; others emulate it at a twentieth of the speed."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return False
+    return any(flag in text for flag in ("avx512_bf16", "amx_bf16"))

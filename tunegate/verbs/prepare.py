@@ -1,0 +1,262 @@
+"""The free stages: freeze, research (gate 1), check (gate 2), quote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tunegate import checks, facts, frameworks, gate, platforms
+from tunegate import freeze as freezing
+from tunegate import quote as quoting
+from tunegate import research as researching
+from tunegate.drive import Progress, Show, no_show
+from tunegate.errors import GateClosed, Problem, UsageError
+from tunegate.store import digest_of
+from tunegate.types import Json, Status, Verdict
+from tunegate.verbs.inputs import gather
+from tunegate.verbs.run import Result, Run, now, show_path
+
+
+def freeze(run: str | Path, *, show: Show = no_show) -> Result:
+    """Pin every input of the run by digest and resolve every setting with its reason."""
+    opened = Run(run, show=show)
+    with opened.store.lock("freeze"):
+        frozen = ensure_frozen(opened)
+    files = frozen["data"]
+    return Result(
+        "freeze",
+        opened.argument,
+        f"frozen: {files['train']['rows']} training rows, {files['test']['rows']} test rows, "
+        f"base {frozen['base']['model']}, digest {frozen['digest'][:12]}",
+        {"file": show_path(opened.store.path("frozen.json")), "digest": frozen["digest"]},
+        opened.next(),
+    )
+
+
+def ensure_frozen(run: Run) -> Json:
+    """Write frozen.json if its inputs have changed, and return it."""
+    frozen = freezing.freeze(run.spec, gather(run), folder=str(run.source_dir), digest=digest_of)
+    # Where the run and the base lie is written down for the worker but is no input of the run.
+    places = {"folder": frozen.pop("folder"), "base_dir": frozen["base"].pop("dir")}
+    run.store.write("frozen.json", frozen, made={**run.made("freeze"), **places})
+    run.reset()
+    return run.frozen
+
+
+def research(run: str | Path, *, show: Show = no_show) -> Result:
+    """Gate 1: effective settings with their reasons, bands, coverage, what the test set can show."""
+    opened = Run(run, show=show)
+    with opened.store.lock("research"):
+        ensure_frozen(opened)
+        found = run_research(opened)
+    if found["verdict"] != Status.PASS:
+        raise GateClosed(
+            f"gate 1 is closed: {len(found['problems'])} open point(s)",
+            kind="research_open",
+            problems=[Problem(text) for text in found["problems"]],
+            hint="answer them in the run file under research.answers, each with its source",
+            where=show_path(opened.store.path("research.json")),
+        )
+    return Result(
+        "research",
+        opened.argument,
+        f"gate 1 open: {len(found['effective'])} settings, the test set shows differences from "
+        f"{100 * found['evaluation']['smallest_detectable_difference']:.1f} points",
+        {"file": show_path(opened.store.path("research.json")), "evaluation": found["evaluation"]},
+        opened.next(),
+    )
+
+
+def run_research(run: Run) -> Json:
+    """Write research.json for the frozen run."""
+    answers = {name: item.model_dump() for name, item in run.spec.research.answers.items()}
+    payload = researching.research(
+        run.frozen, facts.load_all(), anchor=_anchor(run), answers=answers, allow=run.spec.research.allow
+    )
+    return run.store.write("research.json", payload, read=("frozen.json",), made=run.made("research"))
+
+
+def _anchor(run: Run) -> Json | None:
+    if run.spec.anchor is None:
+        return None
+    other = Run(run.source_dir / run.spec.anchor)
+    if not other.store.exists("frozen.json"):
+        raise UsageError(
+            f"the anchor {other.argument} was never frozen", hint=f"tunegate freeze {other.argument}"
+        )
+    return other.frozen
+
+
+def check(run: str | Path, *, only: Sequence[str] = (), show: Show = no_show) -> Result:
+    """Gate 2 on evidence: every check over every row, none of which needs a GPU."""
+    opened = Run(run, show=show)
+    with opened.store.lock("check"):
+        ensure_frozen(opened)
+        verdicts = run_checks(opened, only=only)
+    bad = [verdict for verdict in verdicts if verdict.status is not Status.PASS]
+    if bad:
+        raise closed(opened, bad)
+    return Result(
+        "check",
+        opened.argument,
+        f"gate 2: {len(verdicts)} checks pass",
+        {
+            "verdicts": {v.check: {"status": str(v.status), "summary": v.summary} for v in verdicts},
+            "warnings": [f"{v.check}: {w.message}" for v in verdicts for w in v.warnings][:10],
+            "folder": show_path(opened.store.path("evidence")),
+        },
+        opened.next(),
+    )
+
+
+def closed(run: Run, bad: Sequence[Verdict]) -> GateClosed:
+    """The error that names what each failed check saw, row by row."""
+    problems = []
+    for verdict in bad:
+        problems.append(Problem(f"{verdict.check} {verdict.status}: {verdict.summary}"))
+        for finding in verdict.findings[:3]:
+            change = f" -> {finding.change}" if finding.change else ""
+            problems.append(Problem(finding.message + change, _short_place(finding.where)))
+    worst = bad[0]
+    return GateClosed(
+        f"gate 2 is closed: {', '.join(verdict.check for verdict in bad)}",
+        kind="check_failed" if worst.status is Status.FAIL else "check_missing",
+        problems=problems,
+        hint=worst.hint or f"the evidence is in {show_path(run.store.path('evidence'))}",
+    )
+
+
+def _short_place(where: str | None) -> str | None:
+    if where is None or not where.startswith("/"):
+        return where
+    path, _, line = where.rpartition(":")
+    return f"{show_path(Path(path))}:{line}" if line.isdigit() else where
+
+
+def run_checks(run: Run, *, only: Sequence[str] = ()) -> list[Verdict]:
+    """Observe and judge; one evidence file a check, then the table of all."""
+    names = checks.names()
+    unknown = [name for name in only if name not in names]
+    if unknown:
+        raise UsageError(
+            f"no check is called {unknown[0]!r}", kind="unknown_name", hint="known: " + ", ".join(names)
+        )
+    frozen = worker_frozen(run)
+    framework = frameworks.load(frozen["settings"]["train"]["framework"])
+    inputs = checks.CheckInputs(frozen=frozen, framework=framework, job=train_job(run, frozen))
+    sections = ("frozen.json#training", "frozen.json#evaluation")
+    table = _table(run)
+    verdicts = []
+    for position, name in enumerate(only or names):
+        run.show(Progress("checking", position, len(only or names), name))
+        verdict = _one_check(run, name, inputs, sections)
+        table[name] = verdict.to_json()
+        verdicts.append(verdict)
+    run.show(Progress("checking", len(verdicts), len(verdicts)))
+    if set(names) <= set(table):
+        run.store.write(
+            "evidence/checks.json",
+            {"verdicts": {name: table[name] for name in names}},
+            read=sections,
+            made=run.made("check"),
+        )
+    return verdicts
+
+
+def _table(run: Run) -> dict[str, Json]:
+    """Verdicts whose evidence is still current, by check."""
+    found = {}
+    for name in checks.names():
+        file = f"evidence/{name}.json"
+        if run.store.exists(file):
+            content = run.store.read(file)
+            if all(run.store.digest(source) == digest for source, digest in content["read"].items()):
+                found[name] = content["verdict"]
+    return found
+
+
+def _one_check(
+    run: Run, name: str, inputs: checks.CheckInputs, sections: Sequence[str]
+) -> Verdict:
+    module: Any = checks.load(name)
+    observation = module.observe(inputs)
+    verdict: Verdict = module.judge(observation, inputs.frozen)
+    run.store.write(
+        f"evidence/{name}.json",
+        {"observation": observation, "verdict": verdict.to_json()},
+        read=sections,
+        made=run.made("check"),
+    )
+    return verdict
+
+
+def worker_frozen(run: Run) -> Json:
+    """frozen.json with the places of the run and the base filled in, as the worker reads it."""
+    frozen = dict(run.frozen)
+    frozen["folder"] = str(run.source_dir)
+    frozen["base"] = {**frozen["base"], "dir": frozen["made"]["base_dir"]}
+    return frozen
+
+
+def train_job(run: Run, frozen: Json) -> Json:
+    """The part of a training job that does not depend on the attempt."""
+    return {
+        "format": 1,
+        "kind": "train",
+        "frozen": frozen,
+        "data_dir": str(run.source_dir),
+        "threads": threads(),
+        "run_digest": run.frozen["digest"],
+    }
+
+
+def threads() -> int:
+    """Cores that this process may use."""
+    import os
+
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def quote(run: str | Path, *, show: Show = no_show) -> Result:
+    """Hours, money, checkpoint interval and what a crash may cost, each number with its basis."""
+    opened = Run(run, show=show)
+    with opened.store.lock("quote"):
+        ensure_frozen(opened)
+        found = run_quote(opened)
+    hours, money = found["hours"], found["money"]
+    return Result(
+        "quote",
+        opened.argument,
+        f"about {60 * hours['value']:.1f} min and {money['value']} {money['currency']}, "
+        f"checkpoint every {found['checkpoint']['every_s']:.0f} s",
+        {"hours": hours, "money": money, "checkpoint": found["checkpoint"]},
+        opened.next(),
+    )
+
+
+def run_quote(run: Run) -> Json:
+    """Write quote.json from the wire test's measurements and the platform's offer."""
+    host = platforms.load(run.frozen["settings"]["platform"])
+    offer = host.offer(at=now().isoformat(), folder=run.folder)
+    wire = run.store.read("evidence/wire.json") if run.store.exists("evidence/wire.json") else None
+    payload = quoting.quote(run.frozen, wire["observation"] if wire else None, offer.to_json())
+    if payload.get("verdict") == Status.CANNOT_TELL:
+        raise GateClosed(
+            "nothing was measured yet, so time and money cannot be told",
+            kind="check_missing",
+            hint=f"tunegate wire {run.argument}",
+        )
+    return run.store.write(
+        "quote.json", payload, read=("frozen.json", "evidence/wire.json"), made=run.made("quote")
+    )
+
+
+def load_framework(name: str) -> ModuleType:
+    """The framework called `name`, as a module."""
+    module: Any = frameworks.load(name)
+    return module  # type: ignore[no-any-return]
+
+
+__all__ = ["check", "freeze", "gate", "quote", "research"]

@@ -1,0 +1,44 @@
+"""Worked examples for the raw column: which training rows, and how they stand in the prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tunegate import metrics
+from tunegate.types import Json, Row, Turn
+
+
+def pick(rows: Sequence[Row], count: int, task: Json) -> list[Row]:
+    """`count` training rows, one class after another in the order in which the file names them.
+
+    The shortest row of a class comes first, so that worked examples cost few tokens; the file's order
+    breaks ties, so the choice is the same on every machine.
+    """
+    if count == 0:
+        return []
+    by_class: dict[str, list[Row]] = {}
+    for row in rows:
+        by_class.setdefault(_class(row, task), []).append(row)
+    for members in by_class.values():
+        members.sort(key=lambda row: (sum(len(turn.content) for turn in row.turns), row.index))
+    found: list[Row] = []
+    depth = 0
+    while len(found) < min(count, len(rows)):
+        found += [members[depth] for members in by_class.values() if depth < len(members)]
+        depth += 1
+    return found[:count]
+
+
+def _class(row: Row, task: Json) -> str:
+    if not task["labels"]:
+        return ""
+    label = metrics.load("label")
+    return str(label.score(row.answer or "", {"answer": row.answer or ""}, task)["gold"])
+
+
+def prompt(row: Row, system: str | None, examples: Sequence[Row]) -> tuple[Turn, ...]:
+    """The turns of a request: system prompt, worked examples as earlier turns, then the row's own."""
+    turns = [turn for turn in row.prompt if turn.role != "system" or system is None]
+    shown = [turn for example in examples for turn in example.turns if turn.role != "system"]
+    head = [Turn("system", system)] if system is not None else []
+    return (*head, *shown, *turns)

@@ -1,0 +1,270 @@
+"""The wire test, the dry run, training, and how to stop it and go on."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from tunegate import drive, frameworks, gate, memory, platforms
+from tunegate.drive import Show, no_show
+from tunegate.errors import GateClosed, NothingTrained, UsageError
+from tunegate.platforms import Host
+from tunegate.types import Json, Status, Verdict
+from tunegate.verbs.prepare import closed, ensure_frozen, run_quote, threads, train_job, worker_frozen
+from tunegate.verbs.release import authorise
+from tunegate.verbs.run import Result, Run, cache_dir, now, show_path
+
+WIRE_ROWS = 20
+STOP_GRACE_S = 60.0
+
+
+def wire(run: str | Path, *, tiny: bool = False, show: Show = no_show) -> Result:
+    """Gate 2: learn 20 rows by heart, save, reload from disk, answer through the serving template.
+
+    `tiny` takes a random model of about a million weights instead of the base: it proves the
+    pipeline in seconds, but measures nothing, so that a quote still needs the real one.
+    """
+    opened = Run(run, show=show)
+    with opened.store.lock("wire"):
+        ensure_frozen(opened)
+        content = run_wire(opened, tiny=tiny)
+    verdict = Verdict.from_json(content["verdict"])
+    if verdict.status is not Status.PASS:
+        raise closed(opened, [verdict])
+    return Result(
+        "wire",
+        opened.argument,
+        verdict.summary,
+        {"numbers": dict(verdict.numbers), "tiny": tiny},
+        opened.next(),
+    )
+
+
+def run_wire(run: Run, *, tiny: bool = False) -> Json:
+    """Run the wire test's job and write its evidence."""
+    need_trainer()
+    job_dir = run.store.path("evidence/wire-tiny" if tiny else "evidence/wire")
+    frozen = worker_frozen(run)
+    job = {
+        **train_job(run, frozen),
+        "kind": "wire",
+        "attempt_dir": str(job_dir),
+        "rows": WIRE_ROWS,
+        "tiny": tiny,
+    }
+    host = platforms.load("local")
+    drive.run(host, job_dir, job, python=run.python, cache_dir=cache_dir(), show=run.show)
+    observation = _json(job_dir / "observation.json")
+    if observation is None:
+        raise NothingTrained("the wire test ended without an observation", where=str(job_dir / "log"))
+    verdict = gate.judge_wire(observation)
+    name = "evidence/wire_tiny.json" if tiny else "evidence/wire.json"
+    return run.store.write(
+        name,
+        {"observation": observation, "verdict": verdict.to_json()},
+        read=("frozen.json#training",),
+        made=run.made("wire"),
+    )
+
+
+def need_trainer() -> None:
+    """Raise the install command where the training stack is not there, before anything starts."""
+    missing = [name for name in ("torch", "transformers", "peft") if not importlib.util.find_spec(name)]
+    if missing:
+        raise UsageError(
+            f"{', '.join(missing)} is not installed, so nothing can be trained here",
+            kind="extra_missing",
+            hint="pip install torch==2.13.0 && pip install 'tunegate[train]'",
+        )
+
+
+def train(run: str | Path, *, dry_run: bool = False, show: Show = no_show) -> Result:
+    """Train under a release, or with `dry_run` do everything short of the launch."""
+    opened = Run(run, show=show)
+    if dry_run:
+        with opened.store.lock("train --dry-run"):
+            ensure_frozen(opened)
+            content = run_dry(opened)
+        return Result(
+            "train",
+            opened.argument,
+            f"dry run: {content['offer']['device']}, {content['memory']['total_gib']:.1f} GiB expected",
+            {"file": show_path(opened.store.path("evidence/dry_run.json")), "memory": content["memory"]},
+            opened.next(),
+        )
+    with opened.store.lock("train", name=".train.lock"):
+        ensure_frozen(opened)
+        content = run_train(opened)
+    return Result(
+        "train",
+        opened.argument,
+        f"trained {content['steps']} steps; best validation loss {content['best']['validation_loss']:.4f} "
+        f"at step {content['best']['step']}",
+        {"adapter": content["adapter"]["path"], "best": content["best"], "attempt": content["attempt"]},
+        opened.next(),
+    )
+
+
+def run_dry(run: Run) -> Json:
+    """Native settings, worker archive, offer and memory, all short of the launch."""
+    need_trainer()
+    if not run.store.exists("evidence/wire.json"):
+        raise GateClosed(
+            "the dry run needs what the wire test measured",
+            kind="check_missing",
+            hint=f"tunegate wire {run.argument}",
+        )
+    frozen = worker_frozen(run)
+    framework: Any = frameworks.load(frozen["settings"]["train"]["framework"])
+    offer = platforms.load(frozen["settings"]["platform"]).offer(
+        at=now().isoformat(), folder=run.folder
+    )
+    _, digest = drive.bundle_worker(cache_dir() / "worker")
+    observation = run.store.read("evidence/wire.json")["observation"]
+    payload = {
+        "framework": frozen["settings"]["train"]["framework"],
+        "native": framework.render(frozen),
+        "worker_sha256": digest,
+        # Free space and the clock change from one minute to the next and bind nothing.
+        "offer": {k: v for k, v in offer.to_json().items() if k not in ("at", "disk_free_gib")},
+        "memory": memory.estimate(frozen, observation),
+    }
+    return run.store.write(
+        "evidence/dry_run.json",
+        payload,
+        read=("frozen.json", "evidence/wire.json"),
+        made=run.made("dry_run"),
+    )
+
+
+def run_train(run: Run) -> Json:
+    """Train, resume, attach or take over what is already there, then demand a receipt."""
+    need_trainer()
+    frozen = worker_frozen(run)
+    training = run.frozen["digests"]["training"]
+    host = platforms.load(frozen["settings"]["platform"])
+    number = _current_attempt(run, training)
+    if number is not None and _problems(run, number) == []:
+        return _trained(run, number)
+    quote, release = authorise(run)
+    if number is None:
+        number = max(run.store.attempts(), default=0) + 1
+    job_dir = run.store.path(f"attempts/{number}")
+    if not host.poll(job_dir).running:
+        job = {
+            **train_job(run, frozen),
+            "attempt_dir": str(job_dir),
+            "resume_from": _last_checkpoint(job_dir),
+            "checkpoint_every_s": quote["checkpoint"]["every_s"],
+            "release_nonce": release["nonce"],
+            "launched": time.time(),
+            "training": training,
+        }
+        (job_dir / "receipt.json").unlink(missing_ok=True)
+        drive.start(host, job_dir, job, python=run.python, cache_dir=cache_dir())
+    deadline_s = 3600 * float(quote["hours"]["ceiling"])
+    drive.wait(host, job_dir, show=run.show, deadline_s=deadline_s)
+    problems = _problems(run, number)
+    if problems:
+        raise NothingTrained(
+            "the trainer ended with exit code 0, but did not prove that it trained: " + "; ".join(problems),
+            where=show_path(job_dir / "log"),
+            hint="read the log; an exit code alone is never taken for success",
+        )
+    return _trained(run, number)
+
+
+def _current_attempt(run: Run, training: str) -> int | None:
+    """The newest attempt at exactly these inputs; None where there is none."""
+    for number in reversed(run.store.attempts()):
+        job = _json(run.store.path(f"attempts/{number}/job.json"))
+        if job is not None and job.get("training") == training:
+            return number
+    return None
+
+
+def _problems(run: Run, number: int) -> list[str]:
+    folder = run.store.path(f"attempts/{number}")
+    job = _json(folder / "job.json") or {}
+    return gate.receipt_problems(_json(folder / "receipt.json"), started=float(job.get("launched", 0)))
+
+
+def _last_checkpoint(job_dir: Path) -> str | None:
+    """The newest complete checkpoint: listed in checkpoints.jsonl and still on disk."""
+    rows = drive.read_outputs(job_dir / "checkpoints.jsonl")
+    for row in sorted(rows, key=lambda row: int(row["step"]), reverse=True):
+        path = job_dir / row["path"]
+        if path.is_dir():
+            return str(path)
+    return None
+
+
+def _json(path: Path) -> Json | None:
+    with contextlib.suppress(OSError, json.JSONDecodeError):
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    return None
+
+
+def _trained(run: Run, number: int) -> Json:
+    """Write trained.json, which points at the attempt whose receipt holds."""
+    receipt = _json(run.store.path(f"attempts/{number}/receipt.json")) or {}
+    adapter = receipt["adapter"]
+    payload = {
+        "attempt": number,
+        "steps": receipt["steps"],
+        "best": receipt["best"],
+        "adapter": {
+            "path": f"attempts/{number}/{adapter['path']}",
+            "sha256": adapter["sha256"],
+            "bytes": adapter["bytes"],
+        },
+        "threads": threads(),
+    }
+    return run.store.write(
+        "trained.json", payload, read=("frozen.json#training",), made=run.made("train")
+    )
+
+
+def stop(run: str | Path, *, show: Show = no_show) -> Result:
+    """Stop the training that runs; what is saved is kept, and `resume` goes on."""
+    opened = Run(run, show=show)
+    host, job_dir = _newest(opened)
+    if job_dir is None or not host.poll(job_dir).running:
+        return Result("stop", opened.argument, "nothing is running", {"stopped": False}, opened.next())
+    host.stop(job_dir, grace_s=STOP_GRACE_S)
+    last = _last_checkpoint(job_dir)
+    return Result(
+        "stop",
+        opened.argument,
+        f"stopped; the last checkpoint is {Path(last).name}" if last else "stopped before a checkpoint",
+        {"stopped": True, "checkpoint": last},
+        (f"tunegate resume {opened.argument}",),
+    )
+
+
+def resume(run: str | Path, *, show: Show = no_show) -> Result:
+    """Go on from the last complete checkpoint: the same batches, in the same order."""
+    opened = Run(run, show=show)
+    _, job_dir = _newest(opened)
+    if job_dir is None:
+        raise UsageError("nothing was trained yet", hint=f"tunegate train {opened.argument}")
+    return train(run, show=show)
+
+
+def _newest(run: Run) -> tuple[Host, Path | None]:
+    numbers = run.store.attempts()
+    host = platforms.load(run.spec.platform)
+    return host, run.store.path(f"attempts/{numbers[-1]}") if numbers else None
+
+
+def clean_job(job_dir: Path) -> None:
+    """Forget a job whose inputs have changed."""
+    shutil.rmtree(job_dir, ignore_errors=True)
+
+
+__all__ = ["resume", "run_quote", "stop", "train", "wire"]
