@@ -5,6 +5,7 @@ Each test starts a fresh interpreter: modules imported by other tests would hide
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
@@ -107,6 +108,46 @@ def cpu_ms_of(code: str, *arguments: str) -> float:
     child.returncode = os.waitstatus_to_exitcode(status)
     assert child.returncode == 0
     return 1000 * (usage.ru_utime + usage.ru_stime)
+
+
+def foreign_imports(source: str) -> list[str]:
+    """Our modules that the source imports, at any depth, and that do not travel with the worker."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module == "tunegate":
+            found += [f"tunegate.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found.append(node.module or "")
+    travels = {name.partition("/")[0].removesuffix(".py") for name in WORKER_FILES}
+    ours = [name.split(".") for name in found if name.partition(".")[0] == "tunegate"]
+    return [".".join(parts) for parts in ours if parts[1:2] == [] or parts[1] not in travels]
+
+
+def worker_sources() -> list[Path]:
+    paths = [REPOSITORY / "tunegate" / name for name in WORKER_FILES]
+    return [
+        file for path in paths for file in (sorted(path.rglob("*.py")) if path.is_dir() else [path])
+    ]
+
+
+def test_worker_files_import_nothing_else_of_ours() -> None:
+    """Also inside functions, which the next test does not run."""
+    found = {
+        str(path.relative_to(REPOSITORY)): foreign
+        for path in worker_sources()
+        if (foreign := foreign_imports(path.read_text(encoding="utf-8")))
+    }
+    assert not found
+
+
+def test_a_foreign_import_is_found() -> None:
+    source = "from tunegate.worker import rows\ndef f():\n    from tunegate import spec, types\n"
+    assert foreign_imports(source + "    import tunegate.store") == [
+        "tunegate.spec",
+        "tunegate.store",
+    ]
 
 
 def test_worker_files_import_alone(tmp_path: Path) -> None:
