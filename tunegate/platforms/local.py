@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +19,10 @@ PROVED = "live"
 
 # The shell writes the exit code last and by rename, so that a code that is there is the whole truth
 # even when the driver that started the job is gone.
-_WRAPPER = '"$@" >>"$TUNEGATE_JOB/log" 2>&1 </dev/null; code=$?; ' 'echo "$code" >"$TUNEGATE_JOB/exit.tmp" && mv "$TUNEGATE_JOB/exit.tmp" "$TUNEGATE_JOB/exit"'
+_WRAPPER = (
+    '"$@" >>"$TUNEGATE_JOB/log" 2>&1 </dev/null; code=$?; '
+    'echo "$code" >"$TUNEGATE_JOB/exit.tmp" && mv "$TUNEGATE_JOB/exit.tmp" "$TUNEGATE_JOB/exit"'
+)
 
 
 def offer(*, at: str, folder: Path) -> Offer:
@@ -51,15 +53,17 @@ def launch(job_dir: Path, command: Sequence[str], environment: Mapping[str, str]
     with boundary(PlatformError, "start the job"):
         job_dir.mkdir(parents=True, exist_ok=True)
         (job_dir / "exit").unlink(missing_ok=True)
-        process = subprocess.Popen(
+        # Not subprocess: the job outlives this process, and a Popen complains when it is let go.
+        pid = os.posix_spawn(
+            "/bin/sh",
             ["/bin/sh", "-c", _WRAPPER, "tunegate-job", *command],
-            env={**os.environ, **environment, "TUNEGATE_JOB": str(job_dir)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
+            {**os.environ, **environment, "TUNEGATE_JOB": str(job_dir)},
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0o600) for number in range(3)
+            ],
+            setsid=True,
         )
-        handle = {"pid": process.pid, "started": _start_time(process.pid)}
+        handle = {"pid": pid, "started": _start_time(pid)}
         temporary = job_dir / "handle.tmp"
         temporary.write_text(json.dumps(handle))
         temporary.replace(job_dir / "handle.json")

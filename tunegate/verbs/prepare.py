@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
-from tunegate import checks, facts, frameworks, gate, platforms
+from tunegate import checks, facts, frameworks, platforms
 from tunegate import freeze as freezing
 from tunegate import quote as quoting
 from tunegate import research as researching
@@ -17,6 +15,9 @@ from tunegate.store import digest_of
 from tunegate.types import Json, Status, Verdict
 from tunegate.verbs.inputs import gather
 from tunegate.verbs.run import Result, Run, now, show_path
+
+SECTIONS = ("frozen.json#training", "frozen.json#evaluation")
+"""What the checks look at."""
 
 
 def freeze(run: str | Path, *, show: Show = no_show) -> Result:
@@ -146,20 +147,26 @@ def run_checks(run: Run, *, only: Sequence[str] = ()) -> list[Verdict]:
     frozen = worker_frozen(run)
     framework = frameworks.load(frozen["settings"]["train"]["framework"])
     inputs = checks.CheckInputs(frozen=frozen, framework=framework, job=train_job(run, frozen))
-    sections = ("frozen.json#training", "frozen.json#evaluation")
+    wanted = list(only or names)
+    run.show(Progress("checking", 0, None, ", ".join(wanted)))
+    observations = checks.observe_all(inputs, names=wanted)
     table = _table(run)
     verdicts = []
-    for position, name in enumerate(only or names):
-        run.show(Progress("checking", position, len(only or names), name))
-        verdict = _one_check(run, name, inputs, sections)
+    for name in wanted:
+        verdict = checks.load(name).judge(observations[name], frozen)
+        run.store.write(
+            f"evidence/{name}.json",
+            {"observation": observations[name], "verdict": verdict.to_json()},
+            read=SECTIONS,
+            made=run.made("check"),
+        )
         table[name] = verdict.to_json()
         verdicts.append(verdict)
-    run.show(Progress("checking", len(verdicts), len(verdicts)))
     if set(names) <= set(table):
         run.store.write(
             "evidence/checks.json",
             {"verdicts": {name: table[name] for name in names}},
-            read=sections,
+            read=SECTIONS,
             made=run.made("check"),
         )
     return verdicts
@@ -175,21 +182,6 @@ def _table(run: Run) -> dict[str, Json]:
             if all(run.store.digest(source) == digest for source, digest in content["read"].items()):
                 found[name] = content["verdict"]
     return found
-
-
-def _one_check(
-    run: Run, name: str, inputs: checks.CheckInputs, sections: Sequence[str]
-) -> Verdict:
-    module: Any = checks.load(name)
-    observation = module.observe(inputs)
-    verdict: Verdict = module.judge(observation, inputs.frozen)
-    run.store.write(
-        f"evidence/{name}.json",
-        {"observation": observation, "verdict": verdict.to_json()},
-        read=sections,
-        made=run.made("check"),
-    )
-    return verdict
 
 
 def worker_frozen(run: Run) -> Json:
@@ -251,12 +243,3 @@ def run_quote(run: Run) -> Json:
     return run.store.write(
         "quote.json", payload, read=("frozen.json", "evidence/wire.json"), made=run.made("quote")
     )
-
-
-def load_framework(name: str) -> ModuleType:
-    """The framework called `name`, as a module."""
-    module: Any = frameworks.load(name)
-    return module  # type: ignore[no-any-return]
-
-
-__all__ = ["check", "freeze", "gate", "quote", "research"]
