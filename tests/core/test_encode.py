@@ -111,7 +111,7 @@ def test_loss_on_all_and_the_length_limit(tmp_path):
         row(*CONVERSATION), tokenizer=tokenizer, template=template, loss="all", max_length=8
     )
     assert example.labels == example.input_ids
-    assert example.dropped == f"{len(example.input_ids)} tokens, max_length is 8"
+    assert example.dropped == "longer than max_length, 8 tokens"
 
 
 def test_many_rows_are_encoded_as_one_by_one(tmp_path):

@@ -99,7 +99,7 @@ def encode_rows(
 def _too_long(tokens: int, max_length: int | None) -> str | None:
     if max_length is None or tokens <= max_length:
         return None
-    return f"{tokens} tokens, max_length is {max_length}"
+    return f"longer than max_length, {max_length} tokens"
 
 
 def _raw_ids(text: str, tokenizer: Tokenizer) -> list[int]:

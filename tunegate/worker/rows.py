@@ -63,11 +63,9 @@ def scan_rows(path: Path, *, system: str | None = None) -> Iterator[Row | DataEr
     `Row.index` counts good rows only, as a trainer that skips bad lines would.
     """
     index = 0
-    for line, raw in raw_lines(path):
-        where = f"{path}:{line}"
+    for line, _, raw in raw_lines(path):
         try:
-            value = _object(raw, where, first=line == 1)
-            row = parse_row(value, index=index, line=line, where=where)
+            row = parse_line(raw, index=index, line=line, where=f"{path}:{line}")
         except DataError as error:
             yield error
             continue
@@ -75,14 +73,18 @@ def scan_rows(path: Path, *, system: str | None = None) -> Iterator[Row | DataEr
         index += 1
 
 
-def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The non-blank lines of a file as (1-based line number, bytes without the line end)."""
+def raw_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
+    """The non-blank lines of a file: 1-based number, offset of its first byte, bytes with line end.
+
+    Raises UsageError (`file_missing`) where the file cannot be opened.
+    """
+    start = 0
     try:
         with path.open("rb") as file:
             for number, raw in enumerate(file, start=1):
-                stripped = raw.rstrip(b"\r\n")
-                if stripped.strip():
-                    yield number, stripped
+                if not raw.isspace():
+                    yield number, start, raw
+                start += len(raw)
     except OSError as error:
         raise UsageError(
             f"cannot read {path}: {error.strerror or error}",
@@ -102,6 +104,11 @@ def with_system(row: Row, system: str | None) -> Row:
         text=row.text,
         meta=row.meta,
     )
+
+
+def parse_line(raw: bytes, *, index: int, line: int, where: str) -> Row:
+    """Turn one line of a file into a row. Raises DataError with `where`."""
+    return parse_row(_object(raw, where, first=line == 1), index=index, line=line, where=where)
 
 
 def _object(raw: bytes, where: str, *, first: bool) -> Mapping[str, Any]:

@@ -40,6 +40,8 @@ class Tokenizer:
         described = json.loads(encoder.to_str())
         added = described.get("added_tokens") or []
         self.special_ids = frozenset(item["id"] for item in added if item.get("special"))
+        self.added_texts = tuple(item["content"] for item in added)
+        """Texts of the added tokens, control tokens among them."""
         self._splitter = _splitter(added) if _splits_cleanly(described, added) else None
         self._cache: dict[str, list[int]] = {}
         self._pieces = _pieces(encoder, described, {int(item["id"]) for item in added})
@@ -70,7 +72,7 @@ class Tokenizer:
         return self.encode_batch([text])[0]
 
     def encode_raw(self, text: str) -> list[int]:
-        """As a trainer encodes a text column: with what the tokenizer adds itself, such as a BOS."""
+        """As a trainer encodes a text column: with what the tokenizer itself adds (a BOS)."""
         ids: list[int] = self.encoder.encode(text, add_special_tokens=True).ids
         return ids
 

@@ -1,0 +1,154 @@
+"""Gate 2: one check a file, found by its name.
+
+A check is two functions. `observe` looks at data, tokenizer or the framework's batches and returns
+what it saw; `judge` turns that observation into a verdict and touches nothing else, so a verdict
+can be given again from stored evidence. An observation holds counts, the first 20 rows that are
+wrong and at most three samples, whatever the size of the file.
+
+Checks that look at the framework's batches also have `watch`, so that one pass over the batches
+serves all of them: `observe_all` does that.
+
+To add a check, add a file with the names of `Check`. A third party offers one as an entry point of
+the group `tunegate.checks`.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+from tunegate.errors import PluginError
+from tunegate.types import Example, Json, Verdict
+from tunegate.worker.template import Template
+from tunegate.worker.tokens import Tokenizer, load_tokenizer
+
+if TYPE_CHECKING:
+    from tunegate.checks._pass import Watcher
+
+ENTRY_POINTS = "tunegate.checks"
+
+MAX_FINDINGS = 20
+"""Rows that an observation and a verdict name, at most."""
+
+MAX_SAMPLES = 3
+
+
+class Batches(Protocol):
+    """The part of a framework that checks use."""
+
+    def batches(self, job: Json) -> Iterator[list[Example]]:
+        """Every training row once, dropped ones too, as the trainer is fed it."""
+        ...
+
+
+class Check(Protocol):
+    """What a file in this folder offers. Its docstring says what a pass proves and what not."""
+
+    WHERE: str
+    """`host`: needs data and tokenizer only. `machine`: needs what the trainer needs."""
+    ORDER: int
+    """Place in the list of checks; low is early."""
+
+    def observe(self, inputs: CheckInputs) -> Json: ...
+
+    def judge(self, observation: Json, frozen: Json) -> Verdict: ...
+
+
+class BatchCheck(Check, Protocol):
+    """A check that looks at the framework's batches and can share the pass over them."""
+
+    def watch(self, inputs: CheckInputs) -> Watcher: ...
+
+
+@dataclass(frozen=True)
+class CheckInputs:
+    """What a check may look at."""
+
+    frozen: Json
+    """The payload of frozen.json."""
+    framework: Batches
+    """The framework's module, whose own batches are looked at."""
+    job: Json
+    """The job that training would get."""
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        return load_tokenizer(Path(self.frozen["base"]["dir"]))
+
+    @cached_property
+    def serving_template(self) -> Template:
+        """The template that evaluation and serving render with."""
+        return Template(self.frozen["template"]["source"], **self.tokenizer.special_tokens)
+
+    @cached_property
+    def training_template(self) -> Template:
+        """The template that training renders with: the serving one unless the run names another."""
+        source = self.frozen["template"].get("training_source")
+        if source is None:
+            return self.serving_template
+        return Template(source, **self.tokenizer.special_tokens)
+
+    @property
+    def system(self) -> str | None:
+        """The frozen serving prompt."""
+        text: str | None = self.frozen["prompt"]["system"]
+        return text
+
+    def path(self, split: str) -> Path:
+        """Where the rows of a split lie."""
+        folder: str = self.job.get("data_dir") or self.frozen["folder"]
+        name: str = self.frozen["data"][split]["path"]
+        return Path(folder) / name
+
+
+def names() -> list[str]:
+    """The shipped checks, in the order in which they are run and shown."""
+    found = [item.name for item in pkgutil.iter_modules(__path__) if not item.name.startswith("_")]
+    return sorted(found, key=lambda name: (load(name).ORDER, name))
+
+
+def load(name: str) -> Check:
+    """The check of that name. Raises PluginError, which lists the known ones."""
+    shipped = {item.name for item in pkgutil.iter_modules(__path__) if item.name[0] != "_"}
+    if name in shipped:
+        return cast("Check", import_module(f"{__name__}.{name}"))
+    outside = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+    if name not in outside:
+        known = sorted(shipped | set(outside))
+        near = get_close_matches(name, known, n=1)
+        raise PluginError(
+            f"no check is called {name!r}; there are {', '.join(known)}",
+            hint=f"did you mean {near[0]}?" if near else None,
+        )
+    found = outside[name].load()
+    missing = [part for part in ("WHERE", "ORDER", "observe", "judge") if not hasattr(found, part)]
+    if missing:
+        raise PluginError(
+            f"the check {name} of {outside[name].value} lacks {', '.join(missing)}",
+            hint="tunegate/checks/__init__.py says what a check offers",
+        )
+    return cast("Check", found)
+
+
+def observe_all(inputs: CheckInputs, *, names: Iterable[str]) -> dict[str, Json]:
+    """The observation of each named check; those that watch the batches share one pass."""
+    from tunegate.checks._pass import watch_batches
+
+    modules = {name: load(name) for name in names}
+    watchers = {
+        name: cast("BatchCheck", module).watch(inputs)
+        for name, module in modules.items()
+        if hasattr(module, "watch")
+    }
+    out = watch_batches(inputs, watchers) if watchers else {}
+    for name, module in modules.items():
+        if name not in out:
+            out[name] = module.observe(inputs)
+    return {name: out[name] for name in modules}
