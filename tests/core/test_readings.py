@@ -1,0 +1,194 @@
+"""How outputs are read: strictly and tolerantly, whatever a model writes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.eval_run import LABELS, TASK, answer
+from tunegate.errors import DataError
+from tunegate.metrics import _reading, exact, fields, label, schema
+
+GOLD = {"id": "test:1", "answer": answer("order_status")}
+
+
+@pytest.mark.parametrize(
+    ("output", "strict", "tolerant"),
+    [
+        ('{"intent": "order_status"}', "order_status", "order_status"),
+        ('  {"intent":"order_status"}\n', "order_status", "order_status"),
+        ('Sure! {"intent": "order_status"} Anything else?', None, "order_status"),
+        ('```json\n{"intent": "order_status"}\n```', None, "order_status"),
+        ('{"INTENT": "Order Status"}', None, "order_status"),
+        ('{"intent": "order-status"}', None, "order_status"),
+        ('{"intent": "ORDER_STATUS "}', None, "order_status"),
+        ('{"intent": "order_status"}{"intent": "refund_status"}', None, "order_status"),
+        ('{"intent": "order_status", "intent": "refund_status"}', None, "refund_status"),
+        ('{oops} {"intent": "order_status"}', None, "order_status"),
+        ('{"intent": "order_sta', None, None),
+        ('{"intent": "order_status", "why": "late"}', None, "order_status"),
+        ('{"intent": null}', None, None),
+        ('{"intent": ["order_status"]}', None, None),
+        ("{'intent': 'order_status'}", None, None),
+        ('{"intent": NaN}', None, "NaN"),
+        ("order_status", None, None),
+        ('"order_status"', None, None),
+        ("", None, None),
+        ("   \n", None, None),
+        ("null", None, None),
+        ("[" * 5000, None, None),
+        ('{"a":' * 5000, None, None),
+        ('{"intent": "\\ud800"}', None, "\ud800"),
+    ],
+)
+def test_json_is_read(output: str, strict: str | None, tolerant: str | None) -> None:
+    found = _reading.read(output, TASK)
+    assert [reading.label for reading in found] == [strict, tolerant]
+
+
+def test_the_first_object_decides_among_two() -> None:
+    both = f"{answer('refund_status')} or {answer('order_status')}"
+    assert label.score(both, GOLD, TASK)["tolerant"] is False
+
+
+def test_a_class_that_the_task_does_not_have_is_other_and_none_is_unreadable() -> None:
+    assert label.score('{"intent": "weather"}', GOLD, TASK)["said"] == {
+        "strict": "(unreadable)",  # the schema does not allow it
+        "tolerant": "(other)",
+    }
+    assert label.score("I cannot say", GOLD, TASK)["said"]["tolerant"] == "(unreadable)"
+
+
+def test_strict_needs_the_schema_and_tolerant_adherence_the_spelling() -> None:
+    assert schema.score('{"intent": "weather"}', GOLD, TASK) == {"strict": False, "tolerant": False}
+    assert schema.score('{"Intent": "Refund status"}', GOLD, TASK) == {
+        "strict": False,
+        "tolerant": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("output", "strict", "tolerant"),
+    [
+        ("order_status", True, True),
+        (" order_status\n", True, True),
+        ("Order status.", False, True),
+        ("The intent is order status, not refund_status.", False, True),
+        ("refund_status rather than order_status", False, False),
+        ("reorder_status", False, False),
+        ("", False, False),
+    ],
+)
+def test_labels_are_read(output: str, strict: bool, tolerant: bool) -> None:
+    task = {"answer": "label", "labels": LABELS}
+    found = label.score(output, {"answer": "order_status"}, task)
+    assert (found["strict"], found["tolerant"]) == (strict, tolerant)
+
+
+def test_the_longer_of_two_labels_at_one_place_is_meant() -> None:
+    task = {"answer": "label", "labels": ["refund", "refund status", "other"]}
+    found = label.score("It is refund status!", {"answer": "refund status"}, task)
+    assert found["tolerant"] is True
+
+
+def test_labels_that_differ_in_separators_only_are_not_guessed() -> None:
+    task = {**TASK, "schema": None, "labels": ["a_b", "ab"]}
+    assert _reading.read('{"intent": "A B"}', task)[1].label == "A B"
+    assert _reading.read('{"intent": "ab"}', task)[1].label == "ab"
+
+
+def test_nested_pointers_and_escapes() -> None:
+    task = {"answer": "json", "schema": None, "class": "/a~1b/0/c~0d", "labels": ["x", "y"]}
+    found = _reading.read('{"a/b": [{"c~d": "x"}]}', task)
+    assert [reading.label for reading in found] == ["x", "x"]
+
+
+def test_text_is_compared_as_it_is_and_loosely() -> None:
+    task = {"answer": "text"}
+    gold = {"answer": "The small dog."}
+    assert exact.score("The small dog.\n", gold, task) == {"strict": True, "tolerant": True}
+    assert exact.score('"the  small DOG"', gold, task) == {"strict": False, "tolerant": True}
+    assert exact.score("the small cat", gold, task) == {"strict": False, "tolerant": False}
+
+
+def test_values_are_compared_as_json_compares_them() -> None:
+    task = {"answer": "json", "schema": None}
+    gold = {"answer": '{"n": 1, "on": true, "list": [1, "A b"]}'}
+    assert exact.score('{"list":[1,"A b"],"on":true,"n":1.0}', gold, task)["strict"] is True
+    assert exact.score('{"list":[1,"A b"],"on":1,"n":1}', gold, task)["tolerant"] is False
+    assert exact.score('{"list":[1,"a  B"],"on":true,"n":1}', gold, task) == {
+        "strict": False,
+        "tolerant": True,
+    }
+
+
+def test_the_empty_object_counts() -> None:
+    task = {"answer": "json", "schema": {"type": "object"}}
+    rows = [
+        ('{"time": "7 pm", "people": 2}', '{"time": "7 PM", "people": 2}'),
+        ("{}", "{}"),
+        ("{}", "nothing here"),
+        ("{}", '{"date": "today"}'),
+        ('{"people": 3}', "{}"),
+    ]
+    found = fields.summarise([fields.score(said, {"answer": gold}, task) for gold, said in rows])
+    assert found["n"] == 5
+    strict = found["strict"]
+    assert strict["empty"]["gold"] == 3
+    assert strict["empty"]["right"] == 1
+    assert strict["empty"]["said"] == 2
+    assert strict["fields"]["people"] == {
+        "gold": 2,
+        "said": 1,
+        "right": 1,
+        "precision": 1.0,
+        "recall": 0.5,
+        "f1": pytest.approx(2 / 3),
+    }
+    assert strict["fields"]["time"]["right"] == 0
+    assert found["tolerant"]["fields"]["time"]["right"] == 1
+    assert strict["fields"]["date"]["precision"] == 0.0
+    assert strict["fields"]["date"]["recall"] is None
+    assert strict["all"]["gold"] == 3
+
+
+@pytest.mark.parametrize("bad", [{}, {"answer": None}, {"answer": "not json"}, {"answer": "{}"}])
+def test_a_gold_row_without_a_usable_answer_is_an_error_that_names_it(bad: dict[str, str]) -> None:
+    with pytest.raises(DataError) as caught:
+        label.score("{}", {"id": "test:9", **bad}, TASK)
+    assert caught.value.where == "test:9"
+
+
+def test_a_schema_that_points_elsewhere_fetches_nothing() -> None:
+    task = {**TASK, "schema": {"$ref": "https://example.org/other.json"}}
+    with pytest.raises(DataError, match="refers to"):
+        schema.score("{}", GOLD, task)
+
+
+@given(
+    st.sampled_from(LABELS), st.text(alphabet=st.characters(exclude_characters="{}"), max_size=40)
+)
+def test_prose_around_an_answer_changes_only_the_strict_reading(said: str, prose: str) -> None:
+    found = label.score(f"{prose} {answer(said)} {prose}", GOLD, TASK)
+    assert found["said"]["tolerant"] == said
+    assert found["strict"] == (said == "order_status" and not prose.strip())
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=8)
+values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(values)
+def test_any_value_equals_itself_strictly(value: object) -> None:
+    task = {"answer": "json", "schema": None}
+    text = json.dumps(value)
+    assert exact.score(text, {"answer": text}, task)["strict"] is True

@@ -1,0 +1,201 @@
+"""The rules of decision, in order. Each says whether it fires, in one sentence with the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tunegate.compare.lookup import other_slices, pair, table
+from tunegate.compare.wording import accuracy, counted, enumerated, gap, interval, percent, points
+from tunegate.types import Json
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the rules look at."""
+
+    report: Json
+    limits: Mapping[str, float]
+    knob_turns: int
+    data_versions: int
+    validation: Sequence[tuple[int, float]]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule: a name, where it leads, and what it says."""
+
+    name: str
+    next: str
+    test: Callable[[Facts], tuple[bool, str]]
+    """(fired, one sentence with the numbers)."""
+
+
+def _unmeasured(facts: Facts) -> tuple[bool, str]:
+    absent = [name for name in ("raw", "tuned") if table(facts.report, name) is None]
+    if absent:
+        return True, f"Nothing can be compared: {enumerated(absent)} was not evaluated."
+    same = facts.report["same_outputs"]
+    if same["same"] == same["n"]:
+        return True, (
+            f"All {same['n']} outputs of the tuned column are the base's: find out whether the "
+            "adapter was applied before believing any figure."
+        )
+    return False, "The base and the tuned model answered every row, and not the same."
+
+
+def _truncated(facts: Facts) -> tuple[bool, str]:
+    for column in ("raw", "tuned", "teacher"):
+        found = table(facts.report, column)
+        cut = found["truncated"] if found else None
+        if cut and cut["n"] and cut["rate"] > facts.limits["truncated"]:
+            return True, (
+                f"{counted(cut)} outputs of {column} were cut by the length limit "
+                f"({percent(cut['rate'])}): raise eval.max_new_tokens and evaluate again."
+            )
+    return False, "Outputs end by themselves."
+
+
+def _too_few(facts: Facts) -> tuple[bool, str]:
+    found = pair(facts.report, "raw")
+    if found is None:
+        return False, "There is no pair of columns to compare."
+    wanted = facts.limits["smallest_change"]
+    if not found["significant"] and found["difference"] >= wanted:
+        return True, (
+            f"A gain of {points(found['difference'], sign=False)} points would matter, but "
+            f"{found['n']} rows cannot show it ({gap(found)}): add test rows, then evaluate again."
+        )
+    return False, f"{found['n']} rows suffice for the difference found, {gap(found)}."
+
+
+def _worse(facts: Facts) -> tuple[bool, str]:
+    found = pair(facts.report, "raw")
+    fired = found is not None and found["significant"] and found["difference"] < 0
+    if found is not None and fired:
+        return True, (
+            f"The tuned model is worse than the base: {gap(found)}. Something in the data or the "
+            "pipeline teaches the wrong thing; more training would teach more of it."
+        )
+    return False, "The tuned model is not worse than the base."
+
+
+def _no_gain(facts: Facts) -> tuple[bool, str]:
+    found = pair(facts.report, "raw")
+    if found is None:
+        return False, "There is no pair of columns to compare."
+    wanted = facts.limits["smallest_change"]
+    if found["significant"] and found["difference"] >= wanted:
+        return False, f"The gain over the base is shown: {gap(found)}."
+    return True, (
+        f"No gain of {points(wanted, sign=False)} points or more over the base is shown: "
+        f"{gap(found)}. The data does not hold what the task asks for."
+    )
+
+
+def _loss(kind: str) -> Callable[[Facts], tuple[bool, str]]:
+    def test(facts: Facts) -> tuple[bool, str]:
+        lost = []
+        names = [
+            name
+            for name in other_slices(facts.report)
+            if (facts.report["slices"][name]["kind"] == "rule") == (kind == "rule")
+        ]
+        for name in names:
+            found = pair(facts.report, "raw", slice_name=name)
+            if found is not None and found["significant"] and found["difference"] < 0:
+                lost.append(f"{name} by {gap(found)}")
+        cure = (
+            "Mix general rows into the training data, or train for fewer epochs."
+            if kind == "rule"
+            else "Add training rows of that sort."
+        )
+        if lost:
+            return True, f"Tuning lost what the base could do: {enumerated(lost)}. {cure}"
+        return False, (
+            f"No loss is shown on {enumerated(names)}." if names else "There is no such slice."
+        )
+
+    return test
+
+
+def _closed(facts: Facts, reading: str) -> tuple[bool, str]:
+    """Whether the gap to the yardstick is closed, in one reading."""
+    tuned = table(facts.report, "tuned")
+    found = pair(facts.report, "teacher", reading=reading)
+    if tuned is None:
+        return False, "The tuned model was not evaluated."
+    if found is not None and not facts.report["gold"]["teacher_defines_gold"]:
+        margin = facts.limits["teacher_margin"]
+        closed = found["low"] >= -margin
+        return closed, (
+            f"The gap to the teacher is {'' if closed else 'not '}closed within "
+            f"{points(margin, sign=False)} points: {gap(found)}."
+        )
+    target, rate = facts.limits["target_accuracy"], tuned[reading]["accuracy"]
+    closed = rate["low"] >= target
+    return closed, (
+        f"There is no teacher to reach; accuracy {accuracy(tuned, reading)} "
+        f"({interval(rate['low'], rate['high'])}) is {'' if closed else 'not '}wholly above the "
+        f"target of {percent(target)}."
+    )
+
+
+def _gap_closed(facts: Facts) -> tuple[bool, str]:
+    return _closed(facts, "strict")
+
+
+def _format_lags(facts: Facts) -> tuple[bool, str]:
+    tuned = table(facts.report, "tuned")
+    closed, why = _closed(facts, "tolerant")
+    if tuned is None or not closed:
+        return False, f"Form aside, accuracy is still short. {why}"
+    schema = tuned["strict"]["schema"]
+    lags = tuned["gap"] > facts.limits["format_gap"] or (
+        schema is not None and schema["rate"] < 1 - facts.limits["format_gap"]
+    )
+    form = "" if schema is None else f", schema adherence {percent(schema['rate'])}"
+    figures = f"{accuracy(tuned)} strictly, {accuracy(tuned, 'tolerant')} tolerantly{form}"
+    if lags:
+        return True, f"The answers are right and their form lags: {figures}."
+    return False, f"The form is learned: {figures}."
+
+
+def _still_falling(facts: Facts) -> tuple[bool, str]:
+    if len(facts.validation) < 2:
+        return False, "The validation loss was not measured twice."
+    (_, before), (step, last) = facts.validation[-2:]
+    fall = (before - last) / before if before > 0 else 0.0
+    falling = last <= min(loss for _, loss in facts.validation)
+    fired = falling and fall >= facts.limits["still_falling"] and facts.knob_turns == 0
+    if fired:
+        return True, (
+            f"The validation loss was still falling at the last step, {step}, by {percent(fall)} "
+            "in its last interval: train longer, and change nothing else."
+        )
+    if falling and fall >= facts.limits["still_falling"]:
+        return False, (
+            f"The validation loss was still falling at step {step}, but {facts.knob_turns} knob "
+            "turns were made since the data last changed: a second is refused."
+        )
+    return False, f"The validation loss had levelled off by step {step}."
+
+
+def _short(facts: Facts) -> tuple[bool, str]:
+    return True, f"{_closed(facts, 'strict')[1]} Accuracy that is short is almost always the data."
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("unmeasured", "fix_eval", _unmeasured),
+    Rule("truncated", "fix_eval", _truncated),
+    Rule("worse", "stop", _worse),
+    Rule("too_few_rows", "fix_eval", _too_few),
+    Rule("no_gain", "data", _no_gain),
+    Rule("general_loss", "data", _loss("rule")),
+    Rule("slice_loss", "data", _loss("class")),
+    Rule("gap_closed", "serve", _gap_closed),
+    Rule("format_lags", "preference", _format_lags),
+    Rule("still_falling", "one_knob", _still_falling),
+    Rule("accuracy_short", "data", _short),
+)
+"""In order; the last one always fires."""

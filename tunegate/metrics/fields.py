@@ -1,0 +1,91 @@
+"""Precision, recall and F1 by field of a JSON object.
+
+Unit: share of field values; range 0 to 1. A field counts where its value is equal; precision is
+over the fields that the output gives, recall over those that the answer has. The empty object
+counts: a row whose answer is `{}` is right when the output is `{}` too, and these rows are reported
+apart, since fields alone would never show them. An unreadable output gives nothing, so it costs
+recall, and is no empty answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tunegate.metrics import READINGS, _reading
+from tunegate.types import Json
+
+NAME = "fields"
+DIRECTION = "higher"
+
+
+def score(output: str, gold: Mapping[str, Any], task: Mapping[str, Any]) -> Json:
+    """`gold`: fields of the answer; by reading {said, right, read}; null if it is no object."""
+    wanted = _reading.gold_value(gold, task)
+    if not isinstance(wanted, dict):
+        return {"gold": None, "strict": None, "tolerant": None}
+    out: Json = {"gold": sorted(wanted)}
+    for name, reading in zip(READINGS, _reading.read(output, task), strict=True):
+        usable = isinstance(reading.value, dict) and (
+            name == "tolerant" or reading.fits is not False
+        )
+        said = reading.value if usable else {}
+        equal = _loose if name == "tolerant" else _equal
+        right = [key for key in said if key in wanted and equal(said[key], wanted[key])]
+        out[name] = {"said": sorted(said), "right": sorted(right), "read": usable}
+    return out
+
+
+def summarise(scores: Sequence[Mapping[str, Any]]) -> Json:
+    """`n`, and for each reading `fields` {field: counts}, `all` (counts over all fields), `empty`.
+
+    Counts are {gold, said, right, precision, recall, f1}; `empty` counts rows with `{}`.
+    """
+    counted = [item for item in scores if item["gold"] is not None]
+    out: Json = {"n": len(counted)}
+    for name in READINGS:
+        fields = sorted({key for item in counted for key in (*item["gold"], *item[name]["said"])})
+        by_field = {
+            field: _counts(
+                sum(field in item["gold"] for item in counted),
+                sum(field in item[name]["said"] for item in counted),
+                sum(field in item[name]["right"] for item in counted),
+            )
+            for field in fields
+        }
+        empty = [
+            (not item["gold"], item[name]["read"] and not item[name]["said"]) for item in counted
+        ]
+        out[name] = {
+            "fields": by_field,
+            "all": _counts(
+                *(sum(c[part] for c in by_field.values()) for part in ("gold", "said", "right"))
+            ),
+            "empty": _counts(
+                sum(gold for gold, _ in empty),
+                sum(said for _, said in empty),
+                sum(gold and said for gold, said in empty),
+            ),
+        }
+    return out
+
+
+def _counts(gold: int, said: int, right: int) -> Json:
+    return {
+        "gold": gold,
+        "said": said,
+        "right": right,
+        "precision": _reading.share(right, said),
+        "recall": _reading.share(right, gold),
+        "f1": _reading.share(2 * right, gold + said),
+    }
+
+
+def _equal(said: Any, wanted: Any) -> bool:
+    return type(said) is type(wanted) and bool(said == wanted)
+
+
+def _loose(said: Any, wanted: Any) -> bool:
+    if isinstance(said, str) and isinstance(wanted, str):
+        return _reading.loose(said) == _reading.loose(wanted)
+    return bool(said == wanted)
