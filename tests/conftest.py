@@ -9,12 +9,17 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 # Before torch is first imported. Waiting threads that spin make two cores crawl when the tests run
 # side by side, and a library that looks for files on a hub must fail at once instead of retrying.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+# A busy machine is no counterexample: an example may take its time.
+settings.register_profile("house", deadline=None)
+settings.load_profile("house")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
