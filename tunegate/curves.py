@@ -33,7 +33,7 @@ Row = Mapping[str, Any]
 def read(rows: Iterable[Row], *, warmup_steps: int = 0) -> Json:
     """What the curves say.
 
-    Keys: steps, first_loss, last_loss, validation ([{"step", "loss"}]), validation_minimum
+    Keys: steps, first_loss, last_loss, validation (finite [{"step", "loss"}]), validation_minimum
     ({"step", "loss"} or null), chosen (the checkpoint to evaluate: {"step", "loss", "reason"} or
     null), stalls ([{"after_step", "seconds", "median_s"}]), diverged, diverged_at (step or null),
     overfit, tokens_per_s, rows_per_s, step_s_median, notes.
@@ -52,7 +52,11 @@ def read(rows: Iterable[Row], *, warmup_steps: int = 0) -> Json:
         "steps": train[-1]["step"] if train else 0,
         "first_loss": losses[0] if losses else None,
         "last_loss": losses[-1] if losses else None,
-        "validation": [{"step": r["step"], "loss": r["validation_loss"]} for r in validation],
+        "validation": [
+            {"step": row["step"], "loss": row["validation_loss"]}
+            for row in validation
+            if _is_finite(row["validation_loss"])
+        ],
         "validation_minimum": low,
         "chosen": {**low, "reason": "lowest validation loss"} if low else None,
         "stalls": stalls,
@@ -160,6 +164,9 @@ def _notes(
         notes.append("validation loss was still at its lowest at the end: more steps may help")
     if overfit and low is not None:
         notes.append(f"validation loss rose after step {low['step']} while training loss fell")
+    broken = [row["step"] for row in validation if not _is_finite(row["validation_loss"])]
+    if broken:
+        notes.append(f"validation loss was no number at step {broken[0]}")
     flat = [row["step"] for row in train if row.get("grad_norm") == 0.0]
     if len(flat) >= 2:
         notes.append(f"the gradient was zero at {len(flat)} steps, first at step {flat[0]}")

@@ -71,6 +71,13 @@ def test_a_rise_during_warm_up_is_not_divergence() -> None:
     assert not curves.read(run(losses), warmup_steps=4)["diverged"]
 
 
+def test_a_validation_loss_that_is_no_number_is_noted_and_never_chosen() -> None:
+    found = curves.read(run(falling(20), validation={10: 0.5, 20: math.nan}))
+    assert found["chosen"]["step"] == 10
+    assert found["validation"] == [{"step": 10, "loss": 0.5}]
+    assert "no number at step 20" in " ".join(found["notes"])
+
+
 def test_overfitting_is_rising_validation_while_training_falls() -> None:
     found = curves.read(run(falling(40), validation={10: 0.9, 20: 0.5, 30: 0.6, 40: 0.7}))
     assert found["overfit"]

@@ -81,7 +81,7 @@ def full() -> Json:
         decision=decide(report, lineage),
         times={"wire": 41.26, "train": 171.0},
         cost={"money": "0", "currency": "USD"},
-        attempts=[{"number": 1, "outcome": "crashed", "reason": "disk_full"}, {"number": 2}],
+        attempts=[{"number": 1, "outcome": "disk_full"}, {"number": 2, "outcome": "trained"}],
         code={"commit": "c" * 40, "dirty": True},
     )
 
@@ -103,6 +103,7 @@ def test_the_text_says_what_a_reader_must_know() -> None:
     for needed in ("mask_exact", "learning_rate: the sweep of June", "disk_full", "notes/sweep.md"):
         assert needed in text
     assert "with uncommitted changes" in text
+    assert "None" not in text
     # A bar in a summary must not open a column of its own.
     assert "400 of 400 rows \\| exact" in text
 
@@ -139,7 +140,7 @@ def test_a_figure_that_was_typed_would_be_found() -> None:
     assert "77.7" in numbers(markdown(payload) + "77.7") - figures(payload)
 
 
-CRASHED = {"attempts": [{"number": 1, "reason": "out_of_memory"}]}
+CRASHED = {"attempts": [{"number": 1, "outcome": "out_of_memory"}]}
 
 
 @pytest.mark.parametrize("known", [{}, {"receipt": RECEIPT}, {"wire": WIRE}, CRASHED])

@@ -76,7 +76,8 @@ def record(
         curves: what `curves.read` made of the successful attempt.
         times: seconds by stage.
         cost: {"money": decimal string, "currency"} and whatever else was metered.
-        attempts: {"number", "outcome", ...} of every attempt, failed ones included.
+        attempts: {"number", "outcome"} of every attempt; the outcome of a good one is "trained",
+            of another what ended it.
         code: {"commit", "dirty"} of the project that holds the run file.
 
     Keys: name, inputs, code, base, data, settings, gates, release, quote, training, evaluation,

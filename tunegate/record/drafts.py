@@ -42,10 +42,10 @@ def _failures(payload: Json) -> list[Json]:
             f"attempt-{attempt['number']}",
             "failure",
             f"Attempt {attempt['number']} of {payload['name']} failed",
-            str(attempt["reason"]),
+            f"It ended with: {attempt['outcome']}.",
         )
         for attempt in payload["training"]["attempts"]
-        if attempt.get("reason")
+        if attempt["outcome"] != "trained"
     ]
 
 

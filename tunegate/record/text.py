@@ -87,10 +87,9 @@ def _training(payload: Json) -> Iterator[str]:
     for stall in (curves or {}).get("stalls") or []:
         yield f"- stalled {stall['seconds']} s after step {stall['after_step']}"
     attempts = payload["training"]["attempts"]
-    if len(attempts) > 1 or any(attempt.get("reason") for attempt in attempts):
+    if any(attempt["outcome"] != "trained" for attempt in attempts):
         for attempt in attempts:
-            outcome = attempt.get("reason") or attempt.get("outcome")
-            yield f"- attempt {attempt['number']}: {outcome}"
+            yield f"- attempt {attempt['number']}: {attempt['outcome']}"
     yield from _cost(payload)
 
 
@@ -114,8 +113,8 @@ def _receipt(receipt: Json) -> Iterator[str]:
 
 def _cost(payload: Json) -> Iterator[str]:
     cost, quote, times = payload["cost"], payload["quote"], payload["times_s"]
-    if "money" in cost:
-        yield f"- cost {cost['money']} {cost.get('currency') or ''}".rstrip()
+    if cost.get("money") is not None:
+        yield f"- cost {cost['money']} {cost['currency']}"
     if quote is not None:
         error, money = cost["quote_error"], f"{quote['money']} {quote['currency']}"
         took = f"; it took {100 * (1 + error):.0f} % of that time" if error is not None else ""
@@ -134,7 +133,7 @@ def _gates(payload: Json) -> Iterator[str]:
         yield f"| research | {research['verdict']} | differences from {shown:.1f} points show |"
     for line in gates["checks"]:
         yield f"| {line['check']} | {line['status']} | {_plain(line['summary'])} |"
-    if wire is not None:
+    if wire is not None and all(line["check"] != "wire" for line in gates["checks"]):
         yield (
             f"| wire | measured | {wire['exact']} of {wire['rows']} exact, {wire['stopped']} "
             f"stopped, loss {_number(wire['first_loss'])} to {_number(wire['last_loss'])} |"
