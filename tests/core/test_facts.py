@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 from tunegate import facts
 from tunegate.errors import PluginError
@@ -73,3 +76,14 @@ def test_an_unknown_table_is_refused_with_the_known_ones() -> None:
 def test_ids_of_known_issues_are_unique() -> None:
     ids = [row["id"] for row in facts.load("known_issues")["rows"]]
     assert len(ids) == len(set(ids))
+
+
+def test_the_native_trainer_s_bounds_are_those_that_are_installed(repository: Path) -> None:
+    project = tomllib.loads((repository / "pyproject.toml").read_text("utf-8"))["project"]
+    texts = [*project["dependencies"], *project["optional-dependencies"]["train"]]
+    declared = {r.name: r.specifier for r in map(Requirement, texts)}
+    rows = facts.load("versions")["rows"]
+    bounds = next(row["requires"] for row in rows if row["framework"] == "native")
+    assert {"torch", "transformers", "peft"} <= set(bounds)
+    for package, requires in bounds.items():
+        assert Requirement(f"{package}{requires}").specifier == declared[package]
