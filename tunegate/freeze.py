@@ -35,6 +35,8 @@ class FileFacts:
     """Tokens of the longest row, rendered as in training; 0 where it was not rendered."""
     answer_tokens_max: int = 0
     answer_tokens_p99: int = 0
+    by_class: Mapping[str, int] | None = None
+    """Rows of each class; None where the task has no classes."""
 
     def to_json(self) -> Json:
         return dict(self.__dict__)
@@ -68,7 +70,7 @@ def freeze(spec: Spec, facts: Facts, *, folder: str, digest: Digest) -> Json:
     """The payload of frozen.json."""
     choices: list[Choice] = []
     settings = {
-        "task": _task(spec, facts.schema),
+        "task": resolve_task(spec, facts.schema),
         "train": _train(spec, facts, choices),
         "eval": _eval(spec, facts, choices),
         "platform": spec.platform,
@@ -113,7 +115,8 @@ def _digests(frozen: Json, digest: Digest) -> Json:
     return parts
 
 
-def _task(spec: Spec, schema: Json | None) -> Json:
+def resolve_task(spec: Spec, schema: Json | None) -> Json:
+    """The task's settings; classes that the run file does not list are read from the schema."""
     task = spec.task
     labels = list(task.labels) if task.labels else labels_in_schema(schema, task.class_)
     return {

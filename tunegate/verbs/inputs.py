@@ -6,16 +6,19 @@ what renders it has changed, so that a verb on an unchanged run costs no tokenis
 
 from __future__ import annotations
 
+import contextlib
 import platform as host_platform
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tunegate import bases, facts
+from tunegate import bases, facts, metrics
 from tunegate.drive import Progress
 from tunegate.errors import DataError, Problem, SpecError, UsageError
-from tunegate.freeze import Facts, FileFacts
+from tunegate.freeze import Facts, FileFacts, resolve_task
 from tunegate.store import digest_of, sha256_file
 from tunegate.types import IGNORED, Json, Row
 from tunegate.verbs.run import Run, cache_dir
@@ -45,7 +48,17 @@ def gather(run: Run) -> Facts:
     prompt = _prompt(spec, folder)
     template = _template(spec, folder, base.dir)
     known = _known_counts(run, template, prompt)
-    reader = _Reader(folder, tokenizer, template, prompt["system"], spec.train.loss or "answer", known, run)
+    schema = _schema(spec, folder)
+    reader = _Reader(
+        run=run,
+        tokenizer=tokenizer,
+        template=Template(
+            template["training_source"] or template["source"], **tokenizer.special_tokens
+        ),
+        system=prompt["system"],
+        task=resolve_task(spec, schema),
+        known=known,
+    )
     files = {name: reader.facts(name, path) for name, path in data_files(spec).items()}
     return Facts(
         files=files,
@@ -55,7 +68,7 @@ def gather(run: Run) -> Facts:
         template=template,
         prompt=prompt,
         candidates=_candidates(spec, folder, prompt),
-        schema=_schema(spec, folder),
+        schema=schema,
         environment=_environment(),
         device={"kind": "cpu", "bf16_native": _bf16_native()},
         tables=facts.load_all(),
@@ -71,31 +84,20 @@ def data_files(spec: Spec) -> dict[str, str]:
     return out
 
 
+@dataclass
 class _Reader:
-    """Reads row files for their facts: hash, rows, longest row, answer lengths."""
+    """Reads row files for their facts: hash, rows, longest row, answer lengths, classes."""
 
-    def __init__(
-        self,
-        folder: Path,
-        tokenizer: Tokenizer,
-        template: Json,
-        system: str | None,
-        loss: str,
-        known: Mapping[str, Json],
-        run: Run,
-    ) -> None:
-        self.folder = folder
-        self.tokenizer = tokenizer
-        source = template["training_source"] or template["source"]
-        self.template = Template(source, **tokenizer.special_tokens)
-        self.system = system
-        self.loss = loss
-        self.known = known
-        self.run = run
-        self.kinds: dict[str, str] = {}
+    run: Run
+    tokenizer: Tokenizer
+    template: Template
+    system: str | None
+    task: Json
+    known: Mapping[str, Json]
+    kinds: dict[str, str] = field(default_factory=dict)
 
     def facts(self, name: str, path: str) -> FileFacts:
-        file = self.folder / path
+        file = self.run.source_dir / path
         digest, size = sha256_file(file), file.stat().st_size
         old = self.known.get(name)
         if old is not None and old["sha256"] == digest:
@@ -134,7 +136,10 @@ class _Reader:
     def _counted(self, file: FileFacts, rows: list[Row]) -> FileFacts:
         longest, answers = 0, []
         examples = encode_rows(
-            rows, tokenizer=self.tokenizer, template=self.template, loss=self.loss
+            rows,
+            tokenizer=self.tokenizer,
+            template=self.template,
+            loss=self.run.spec.train.loss or "answer",
         )
         try:
             for example in examples:
@@ -142,7 +147,7 @@ class _Reader:
                 answers.append(sum(label != IGNORED for label in example.labels))
         except DataError as error:
             place = (error.where or "").replace("line ", "")
-            where = f"{self.folder / file.path}:{place}" if place else str(self.folder / file.path)
+            where = f"{self.run.source_dir / file.path}:{place}" if place else str(self.run.source_dir / file.path)
             raise DataError(error.message, where=where, hint=error.hint) from error
         answers.sort()
         return FileFacts(
@@ -153,7 +158,20 @@ class _Reader:
             tokens_max=longest,
             answer_tokens_max=answers[-1],
             answer_tokens_p99=answers[min(len(answers) - 1, int(0.99 * len(answers)))],
+            by_class=self._by_class(rows),
         )
+
+    def _by_class(self, rows: list[Row]) -> dict[str, int] | None:
+        if not self.task["labels"]:
+            return None
+        label = metrics.load("label")
+        golds: Counter[str] = Counter()
+        for text in (row.answer for row in rows):
+            # An answer without a readable class is data_lint's to report, with its line.
+            with contextlib.suppress(DataError):
+                if text is not None:
+                    golds[str(label.score(text, {"answer": text}, self.task)["gold"])] += 1
+        return dict(sorted(golds.items()))
 
 
 def _known_counts(run: Run, template: Json, prompt: Json) -> Mapping[str, Json]:
