@@ -119,7 +119,7 @@ class Watch:
         for start, end in runs:
             if labels[start:end] != ids[start:end]:
                 at = next(n for n in range(start, end) if labels[n] != ids[n])
-                return {"problem": "label_is_not_input", "detail": f"position {at}"}
+                return {"problem": "label_is_not_input", "at": at}
         whole = supervised == len(ids)
         if self.intent == "all":
             return None if whole and ids else {"problem": "not_everything"}
@@ -283,7 +283,9 @@ def _finding(item: Json, file: str, observation: Json) -> Finding:
     what = _WHAT[item["problem"]].format(
         detail=repr(item.get("detail", "")), turn=item.get("turn", "?"), labels=item.get("labels")
     )
-    message = f"{what}: {counts}; they read {item['supervised_text']!r}"
+    message = f"{what}: {counts}"
+    if item["supervised_text"]:
+        message += f"; they read {item['supervised_text']!r}"
     if item["expected_text"]:
         message += f", meant is {item['expected_text']!r}"
     return Finding(message, where=f"{file}:{item['line']}", change=_change(item, observation))
@@ -291,7 +293,7 @@ def _finding(item: Json, file: str, observation: Json) -> Finding:
 
 _WHAT = {
     "lengths": "{labels} labels do not fit the tokens",
-    "label_is_not_input": "a label differs from the token under it at {detail}",
+    "label_is_not_input": "a label differs from the token under it",
     "not_everything": "train.loss is `all`, but a part carries no loss",
     "no_loss": "no token carries loss",
     "no_known_answer": "the row does not say which part of its text is the answer",

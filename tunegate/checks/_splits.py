@@ -1,0 +1,214 @@
+"""What data_lint counts in one split: roles, repeats, lengths, columns, labels in questions."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from heapq import heappush, heappushpop
+from itertools import pairwise
+
+from tunegate.checks._targets import Targets
+from tunegate.types import Json, Row
+
+MAX_LISTED = 20
+"""Rows that one kind of problem lists in one split."""
+
+CONTROL = re.compile(r"<\|[a-zA-Z_][\w ]{0,30}\|>|</?s>|<(?:start|end)_of_turn>|\[/?INST\]")
+"""Control tokens of common chat templates, as text inside a message."""
+
+OUTLIER_TIMES, OUTLIER_CHARACTERS = 10, 4_000
+"""A row is long where it has this many times the median's characters, and this many at least."""
+
+
+class Split:
+    """Counts over the rows of one split. Its memory is a hash or two for each row."""
+
+    def __init__(self, name: str, *, task: Json, system: str | None) -> None:
+        self.name = name
+        self.task = task
+        self.system = system
+        self.answered = not name.startswith("slice:")
+        """Whether every row must have an answer; the rows of a slice may be scored by rule."""
+        self.targets = Targets(task)
+        self.rows = 0
+        self.problems: dict[str, list[Json]] = {}
+        self.counts: Counter[str] = Counter()
+        self.systems: set[int] = set()
+        self.rows_with_system = 0
+        self.lengths: Counter[int] = Counter()
+        self.longest: list[tuple[int, int]] = []
+        self._first: dict[int, tuple[int, str | None]] = {}
+        self._whole: dict[int, int] = {}
+        self._ids: dict[str, int] = {}
+        self._columns: dict[str, tuple[str, bool, int]] = {}
+        self._questions: set[int] = set()
+        self._answers: set[int] = set()
+
+    def problem(self, kind: str, line: int, detail: str = "") -> None:
+        """Note one row, the first `MAX_LISTED` of a kind with their lines."""
+        self.counts[kind] += 1
+        listed = self.problems.setdefault(kind, [])
+        if len(listed) < MAX_LISTED:
+            listed.append({"line": line, "detail": detail})
+
+    def add(self, row: Row) -> None:
+        """Count one row."""
+        self.rows += 1
+        if row.text is not None:
+            self.problem("raw_text", row.line)
+        self._identity(row)
+        if row.turns:
+            self._roles(row)
+            self._system(row)
+        self._texts(row)
+
+    def _roles(self, row: Row) -> None:
+        problem = order_problem([turn.role for turn in row.turns])
+        if problem is not None:
+            self.problem("roles", row.line, problem)
+        elif self.answered and row.turns[-1].role != "assistant":
+            self.problem("no_answer", row.line)
+        for number, turn in enumerate(row.turns, start=1):
+            if not turn.content.strip():
+                self.problem(f"empty_{turn.role}", row.line, f"turn {number}")
+            found = (
+                CONTROL.search(turn.content) if "<" in turn.content or "[" in turn.content else None
+            )
+            if found is not None:
+                self.problem("control_token", row.line, found.group())
+            if "\r" in turn.content:
+                self.problem("carriage_return", row.line, f"turn {number}")
+            elif "\n" in turn.content:
+                self.counts["plain_newline"] += 1
+
+    def _system(self, row: Row) -> None:
+        for turn in row.turns:
+            if turn.role == "system":
+                self.rows_with_system += 1
+                if len(self.systems) < MAX_LISTED:
+                    self.systems.add(hash(turn.content))
+                if self.system is not None and turn.content != self.system:
+                    self.problem("system", row.line, _difference(turn.content, self.system))
+
+    def _texts(self, row: Row) -> None:
+        question = "\n".join(t.content for t in row.turns if t.role in ("user", "tool"))
+        answer = row.answer if row.turns else row.text
+        length = len(row.text or "") or sum(len(turn.content) for turn in row.turns)
+        self.lengths[length] += 1
+        if len(self.longest) < MAX_LISTED:
+            heappush(self.longest, (length, row.line))
+        else:
+            heappushpop(self.longest, (length, row.line))
+        label = None
+        if row.turns and answer is not None and answer.strip():
+            wrong, label = self.targets.add(answer)
+            if wrong is not None:
+                self.problem("target", row.line, wrong)
+            if label is not None and spoken(label) in spoken(question):
+                self.counts["label_in_question"] += 1
+        self._repeats(row, question, answer, label)
+
+    def _repeats(self, row: Row, question: str, answer: str | None, label: str | None) -> None:
+        whole = hash((question, answer))
+        key = hash(question)
+        if len(self._questions) < 2:
+            self._questions.add(key)
+        if answer is not None and len(self._answers) < 2:
+            self._answers.add(hash(answer))
+        if not question and row.text is None:
+            return
+        first = self._whole.setdefault(whole, row.line)
+        if first != row.line:
+            self.problem("repeated", row.line, f"line {first}")
+            return
+        line, other = self._first.setdefault(key, (row.line, label))
+        if label is not None and other is not None and other != label:
+            self.problem("conflict", row.line, f"{label!r} here and {other!r} in line {line}")
+
+    def _identity(self, row: Row) -> None:
+        name = row.meta.get("id")
+        if name is not None:
+            first = self._ids.setdefault(str(name), row.line)
+            if first != row.line:
+                self.problem("same_id", row.line, f"{name!r} as in line {first}")
+        for key, value in row.meta.items():
+            if key == "id":
+                continue
+            text = repr(value)[:200]
+            known, constant, times = self._columns.get(key, (text, True, 0))
+            self._columns[key] = (known, constant and known == text, times + 1)
+
+    def to_json(self) -> Json:
+        return {
+            "rows": self.rows,
+            "problems": self.problems,
+            "counts": dict(self.counts),
+            "targets": self.targets.to_json(),
+            "one_question": len(self._questions) == 1 and self.rows > 1,
+            "one_answer": len(self._answers) == 1 and self.rows > 1,
+            "constant_columns": [
+                key
+                for key, (_, constant, times) in self._columns.items()
+                if constant and times == self.rows and self.rows > 1
+            ],
+            "long_rows": list(self._long()),
+            "systems": len(self.systems),
+            "rows_with_system": self.rows_with_system,
+        }
+
+    def _long(self) -> Iterator[Json]:
+        half, passed = self.rows / 2, 0
+        for median in sorted(self.lengths):
+            passed += self.lengths[median]
+            if passed >= half:
+                break
+        else:
+            return
+        for length, line in sorted(self.longest, reverse=True):
+            if length > OUTLIER_CHARACTERS and length > OUTLIER_TIMES * median:
+                yield {"line": line, "characters": length, "median": median}
+
+
+def order_problem(roles: list[str]) -> str | None:
+    """What is wrong with an order of roles: an optional system turn first, then user and assistant
+    in turn; tool turns follow an assistant turn and are followed by one.
+    """
+    rest = roles[1:] if roles[:1] == ["system"] else roles
+    if "system" in rest:
+        return "a system turn that is not the first"
+    if not rest:
+        return "no turn but the system's"
+    if rest[0] != "user":
+        return f"the conversation begins with {rest[0]}"
+    for before, after in pairwise(rest):
+        if after not in _MAY_FOLLOW[before]:
+            return f"{after} after {before}"
+    return None
+
+
+_MAY_FOLLOW: Mapping[str, tuple[str, ...]] = {
+    "user": ("assistant",),
+    "assistant": ("user", "tool"),
+    "tool": ("assistant", "tool"),
+}
+
+
+def spoken(text: str) -> str:
+    """A text as words: a label is said in a question with spaces for underscores."""
+    return f" {' '.join(_SPOKEN.findall(text.casefold()))} "
+
+
+_SPOKEN = re.compile(r"[^\W_]+")
+
+
+def _difference(one: str, other: str) -> str:
+    """The first place where two texts differ, with what stands there."""
+    at = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
+    at = min(len(one), len(other)) if at is None else at
+    here, there = _around(one, at), _around(other, at)
+    return f"differs at character {at + 1}: {here!r} in the row, {there!r} in the file"
+
+
+def _around(text: str, at: int) -> str:
+    return text[max(0, at - 10) : at + 30]

@@ -1,0 +1,259 @@
+"""The rows are what the task says: readable, in order, not empty, not repeated, answers that fit.
+
+A pass proves, for every row of every split: it parses; its roles come in an order that every
+trainer keeps; no text is empty; its system turn, where it has one, is the frozen prompt; its answer
+is what the task declares (JSON that fits the schema, a declared label) with one set of keys; that
+every declared label has training rows; and that repeated or contradicting rows stay under
+`MAX_SHARE` of a split.
+
+It does not prove that a label is right, only that it may be one. Warnings name what is odd and may
+be meant: few rows of a label, labels spoken in the questions, two layouts of JSON, long rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tunegate.checks import MAX_FINDINGS, CheckInputs
+from tunegate.checks._splits import Split
+from tunegate.errors import DataError
+from tunegate.types import Finding, Json, Status, Verdict
+from tunegate.worker.rows import raw_lines, scan_rows
+
+WHERE = "host"
+ORDER = 50
+
+MAX_SHARE = 0.01
+"""Share of rows that may be repeated, or contradict another row; failures.md DA-01."""
+
+MIN_ROWS = 3
+"""So few repeated or contradicting rows are told and do not close the gate."""
+
+FEW_ROWS = 8
+"""Training rows of a label below which it is named; failures.md DA-09 asks for a minimum."""
+
+LABEL_SPOKEN_SHARE = 0.5
+"""Share of questions that hold their own label above which it is named; failures.md EV."""
+
+NOT_CHECKED = (
+    "whether the labels are right",
+    "whether the texts resemble what the model will meet",
+)
+
+
+def observe(inputs: CheckInputs) -> Json:
+    """Read every row of every split."""
+    frozen = inputs.frozen
+    splits: Json = {}
+    for name in frozen["data"]:
+        splits[name] = _observe_split(inputs, name)
+    task = frozen["settings"]["task"]
+    return {
+        "splits": splits,
+        "declared": Split("train", task=task, system=None).targets.declared,
+        "escape": task.get("escape"),
+        "has_prompt": inputs.system is not None,
+        "named_files": {name: frozen["data"][name]["path"] for name in splits},
+    }
+
+
+def _observe_split(inputs: CheckInputs, name: str) -> Json:
+    path = inputs.path(name)
+    split = Split(name, task=inputs.frozen["settings"]["task"], system=inputs.system)
+    for item in scan_rows(path):
+        if isinstance(item, DataError):
+            line = int((item.where or ":0").rpartition(":")[2])
+            hint = f" ({item.hint})" if item.hint else ""
+            split.problem("unreadable", line, f"{item.message}{hint}")
+        elif name != "teacher":
+            split.add(item)
+    ends = {"crlf": 0, "lf": 0}
+    for _, _, raw in raw_lines(path):
+        ends["crlf" if raw.endswith(b"\r\n") else "lf"] += 1
+    return {**split.to_json(), "line_ends": ends}
+
+
+def judge(observation: Json, frozen: Json) -> Verdict:
+    """Fails on rows that break a rule; tells of those that are odd."""
+    errors: list[Finding] = []
+    warnings: list[Finding] = []
+    for name, seen in observation["splits"].items():
+        file = observation["named_files"][name]
+        for kind, rows in seen["problems"].items():
+            _sort(kind, rows, name, file, seen, errors, warnings)
+        if name != "teacher":
+            errors += _whole_errors(name, file, seen)
+            warnings += _whole_warnings(name, file, seen, observation)
+    errors += _label_errors(observation)
+    warnings += _label_warnings(observation)
+    rows = {name: seen["rows"] for name, seen in observation["splits"].items() if name != "teacher"}
+    train = observation["splits"].get("train")
+    common: dict[str, Any] = {
+        "check": "data_lint",
+        "numbers": {
+            "rows": rows,
+            "problems": {n: seen["counts"] for n, seen in observation["splits"].items()},
+            "labels": train["targets"]["labels"] if train else {},
+            "warnings": len(warnings),
+        },
+        "warnings": tuple(warnings[:MAX_FINDINGS]),
+        "not_checked": NOT_CHECKED,
+    }
+    total = sum(rows.values())
+    listed = f"{len(errors):,}" if len(errors) < MAX_FINDINGS else f"{MAX_FINDINGS} and more"
+    if errors:
+        return Verdict(
+            status=Status.FAIL,
+            summary=f"{listed} things are wrong in {total:,} rows, first: {errors[0].message}",
+            findings=tuple(errors[:MAX_FINDINGS]),
+            hint=errors[0].change,
+            **common,
+        )
+    summary = f"{total:,} rows in {len(rows)} splits follow the task; {len(warnings)} warnings"
+    return Verdict(status=Status.PASS, summary=summary, **common)
+
+
+_RULES: dict[str, tuple[str, str]] = {
+    "unreadable": ("{detail}", "mend or remove the line"),
+    "roles": ("the roles are out of order: {detail}", "order the turns user, assistant, user, …"),
+    "no_answer": ("the row ends without an answer", "add the assistant turn or remove the row"),
+    "empty_user": ("{detail} is an empty question", "write it or remove the row"),
+    "empty_assistant": ("{detail} is an empty answer", "write it or remove the row"),
+    "empty_system": ("{detail} is an empty system turn", "remove the turn"),
+    "empty_tool": ("{detail} is an empty tool result", "write it or remove the row"),
+    "target": ("{detail}", "mend the answer, or declare what it is in the task"),
+    "system": ("the system turn is not the frozen prompt: {detail}", "remove it from the row"),
+    "same_id": ("the id {detail}", "give each row an id of its own"),
+    "repeated": ("the row is a repetition of {detail}", "remove one of the two"),
+    "conflict": ("the same question has the answer {detail}", "decide which is right"),
+    "raw_text": ("the row has a text column, which is trained whole", "see mask_exact"),
+    "control_token": (
+        "a text holds {detail}, which the tokenizer reads as a control token",
+        "remove it, unless the row is about it",
+    ),
+    "carriage_return": ("{detail} has carriage returns", "save the texts with plain newlines"),
+}
+"""What a kind of problem says of one row, and what to change."""
+
+_TOLD = {"raw_text", "control_token"}
+"""Kinds that are never more than a warning."""
+
+
+def _sort(
+    kind: str,
+    rows: list[Json],
+    name: str,
+    file: str,
+    seen: Json,
+    errors: list[Finding],
+    warnings: list[Finding],
+) -> None:
+    """Put the rows of one kind of problem among the errors or the warnings."""
+    what, change = _RULES[kind]
+    count = seen["counts"][kind]
+    found = [
+        Finding(what.format(detail=row["detail"]), where=f"{file}:{row['line']}", change=change)
+        for row in rows
+    ]
+    few = count < MIN_ROWS or count <= MAX_SHARE * seen["rows"]
+    told = kind in _TOLD or (kind in ("repeated", "conflict") and few)
+    if kind == "carriage_return":
+        told = not seen["counts"].get("plain_newline")
+    if name.startswith("slice:") and kind in ("empty_user", "system", "repeated", "conflict"):
+        told = True  # slices may hold such rows on purpose
+    if not told:
+        errors.extend(found)
+    elif found:
+        first = found[0]
+        more = f"; {count:,} rows of {name} are like it" if count > 1 else ""
+        warnings.append(Finding(first.message + more, first.where, first.change))
+
+
+def _whole_errors(name: str, file: str, seen: Json) -> Iterator[Finding]:
+    """What is wrong with a split as a whole."""
+    if seen["rows"] == 0:
+        yield Finding("the file has no rows", file, "put rows into it, or leave the split out")
+    if name == "train" and seen["rows"] >= MIN_ROWS:
+        if seen["one_question"]:
+            yield Finding("every row asks the same question", file, "check the question's column")
+        if seen["one_answer"]:
+            yield Finding("every row has the same answer", file, "check the answer's column")
+    keys = list(seen["targets"]["key_sets"])
+    folded = {keys_.casefold() for keys_ in keys}
+    if len(folded) < len(keys):
+        yield Finding(
+            f"answers write their keys in more than one case: {' against '.join(keys)}",
+            file,
+            "write every key the same way in all answers",
+        )
+
+
+def _whole_warnings(name: str, file: str, seen: Json, observation: Json) -> Iterator[Finding]:
+    targets = seen["targets"]
+    if seen["line_ends"]["crlf"]:
+        yield Finding(f"{seen['line_ends']['crlf']:,} lines end in CRLF", file, "save with LF")
+    if len(targets["key_sets"]) > 1:
+        shown = "; ".join(f"{keys} ({count:,})" for keys, count in targets["key_sets"].items())
+        yield Finding(f"answers have different sets of keys: {shown}", file)
+    if len(targets["styles"]) > 1:
+        shown = ", ".join(f"{style} ({count:,})" for style, count in targets["styles"].items())
+        yield Finding(f"answers lay out JSON in different ways: {shown}", file, "use one layout")
+    if targets["escaped"] and targets["raw_letters"]:
+        message = f"{targets['escaped']:,} answers escape letters as \\uXXXX, others do not"
+        yield Finding(message, file, "write letters as they are")
+    for column in seen["constant_columns"]:
+        yield Finding(f"the column {column!r} is the same in all rows", file)
+    for row in seen["long_rows"][:3]:
+        message = f"the row has {row['characters']:,} characters, the median has {row['median']:,}"
+        yield Finding(message, f"{file}:{row['line']}", "look whether it is meant")
+    labelled = sum(targets["labels"].values())
+    spoken = seen["counts"].get("label_in_question", 0)
+    if labelled and spoken > LABEL_SPOKEN_SHARE * labelled:
+        message = f"{spoken:,} of {labelled:,} questions hold the words of their own label"
+        yield Finding(message, file, "see that the answer is not given away by the question")
+    if name == "train" and not observation["has_prompt"] and seen["systems"] == 1:
+        message = "all rows have one system turn, which no prompt file of the run holds"
+        yield Finding(message, file, "put it into a file and name that as prompt.system")
+
+
+def _label_errors(observation: Json) -> Iterator[Finding]:
+    declared, train = observation["declared"], observation["splits"].get("train")
+    if not declared or train is None:
+        return
+    escape = observation["escape"]
+    if escape is not None and escape not in declared:
+        yield Finding(
+            f"the escape class {escape!r} is no declared label", "run.yaml: task.escape", None
+        )
+    labels = train["targets"]["labels"]
+    missing = [label for label in declared if label not in labels]
+    if missing and train["targets"]["answers"]:
+        shown = ", ".join(repr(label) for label in missing[:MAX_FINDINGS])
+        yield Finding(
+            f"{len(missing)} declared labels have no training row: {shown}",
+            observation["named_files"]["train"],
+            "add rows of these labels, or take them out of the schema",
+        )
+
+
+def _label_warnings(observation: Json) -> Iterator[Finding]:
+    declared = observation["declared"] or ()
+    for name in ("train", "validation", "test"):
+        seen = observation["splits"].get(name)
+        if seen is None or not seen["targets"]["answers"]:
+            continue
+        labels, file = seen["targets"]["labels"], observation["named_files"][name]
+        if name == "train":
+            few = [
+                f"{label!r} {labels[label]}"
+                for label in declared
+                if 0 < labels.get(label, 0) < FEW_ROWS
+            ]
+            if few:
+                yield Finding(f"labels with few training rows: {', '.join(few)}", file, "add rows")
+            continue
+        absent = [repr(label) for label in declared if label not in labels]
+        if absent:
+            message = f"labels without a row in {name}, so that nothing is measured of them: "
+            yield Finding(message + ", ".join(absent), file, "add rows of these labels")

@@ -1,0 +1,169 @@
+"""No text of one split is in another, word for word or nearly.
+
+A pass proves, over every row of every pair of splits among training, validation, test and slices,
+that no question (all that is said to the model, the system prompt apart)
+- is the same text,
+- has the same words in the same order (`MIN_WORDS_PLAIN` or more), case and punctuation apart,
+- has, in `MIN_WORDS_NEAR` words or more, nearly the same set of words (Jaccard `NEAR_SHARE`), or
+  shares `GRAM_SHARE` of the shorter row's sequences of 13 words,
+and that no group key of the data (`data.group`) is in two splits. Sequences that many rows of a
+split share, such as an instruction in front of every question, count for nothing.
+
+Training, validation and test must be apart, and training apart from the slices; overlap between
+validation, test and slices is told as a warning where a slice is part of it.
+
+It does not prove that no paraphrase or translation leaked, nor that the base model has never read
+the test set; answers are not compared, since labels repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any
+
+from tunegate.checks import MAX_FINDINGS, CheckInputs
+from tunegate.checks._overlap import (
+    GRAM_SHARE,
+    MIN_WORDS_NEAR,
+    MIN_WORDS_PLAIN,
+    NEAR_SHARE,
+    Overlaps,
+)
+from tunegate.errors import DataError
+from tunegate.types import Finding, Json, Row, Status, Verdict
+from tunegate.worker.rows import read_rows
+
+WHERE = "host"
+ORDER = 60
+
+NOT_CHECKED = (
+    "paraphrases and translations",
+    "what the base model has read before",
+    "overlap of answers: labels repeat",
+)
+
+
+def observe(inputs: CheckInputs) -> Json:
+    """Compare the questions of every pair of splits."""
+    frozen = inputs.frozen
+    splits = [name for name in frozen["data"] if name != "teacher"]
+    files = {name: frozen["data"][name]["path"] for name in splits}
+    group = (frozen["settings"].get("data") or {}).get("group")
+    overlaps = Overlaps(key=group)
+    counts: dict[str, int] = {}
+    try:
+        for split in sorted(splits, key=lambda name: name == "train"):  # training rows are streamed
+            counts[split] = 0
+            for row in read_rows(inputs.path(split)):
+                counts[split] += 1
+                held = split != "train"
+                overlaps.add(split, row.line, question(row), row.meta, held=held)
+    except DataError as error:
+        return {"error": error.to_json(), "rows": counts}
+    return {"error": None, "rows": counts, "files": files, "group": group, **overlaps.to_json()}
+
+
+def question(row: Row) -> str:
+    """All that is said to the model in a row, the system prompt apart."""
+    said = [turn.content for turn in row.turns if turn.role not in ("system", "assistant")]
+    return "\n".join(said) if said else row.text or ""
+
+
+def closes_gate(one: str, other: str) -> bool:
+    """Whether overlap between these two splits makes the figures wrong."""
+    pair = {one, other}
+    return "train" in pair or pair == {"validation", "test"}
+
+
+def judge(observation: Json, frozen: Json) -> Verdict:
+    """Fails on any overlap that makes a figure of the report wrong."""
+    error = observation["error"]
+    if error is not None:
+        found = Finding(error["message"], where=error["where"], change="see data_lint")
+        return Verdict(
+            check="leak_check",
+            status=Status.CANNOT_TELL,
+            summary=f"the rows cannot all be read: {error['message']}",
+            findings=(found,),
+            not_checked=NOT_CHECKED,
+        )
+    findings: list[Finding] = []
+    warnings: list[Finding] = []
+    for item in observation["rows_found"]:
+        closed = closes_gate(*item["splits"]) and item["kind"] != "short"
+        (findings if closed else warnings).append(_finding(item, observation["files"]))
+    for item in observation["groups"]:
+        closed = closes_gate(*item["splits"])
+        (findings if closed else warnings).append(_group(item, observation))
+    pairs = list(combinations(observation["rows"], 2))
+    common: dict[str, Any] = {
+        "check": "leak_check",
+        "numbers": {"rows": observation["rows"], "overlap": observation["overlap"]},
+        "warnings": tuple(warnings[:MAX_FINDINGS]),
+        "not_checked": NOT_CHECKED,
+    }
+    if findings:
+        shown = ", ".join(f"{name}: {count}" for name, count in _closing(observation))
+        summary = f"rows of one split are in another ({shown})"
+        return Verdict(
+            status=Status.FAIL,
+            summary=summary,
+            findings=tuple(findings[:MAX_FINDINGS]),
+            hint=findings[0].change,
+            **common,
+        )
+    total = sum(observation["rows"].values())
+    summary = f"{len(pairs)} pairs of splits, {total:,} rows: no overlap that touches a figure"
+    return Verdict(status=Status.PASS, summary=summary, **common)
+
+
+def _closing(observation: Json) -> Iterator[tuple[str, int]]:
+    for name, kinds in observation["overlap"].items():
+        count = sum(number for kind, number in kinds.items() if kind != "short")
+        if count and closes_gate(*name.split(" and ")):
+            yield name, count
+    keys = sum(closes_gate(*item["splits"]) for item in observation["groups"])
+    if keys:
+        yield "group keys", keys
+
+
+_KINDS = {
+    "exact": "the same text",
+    "plain": "the same words, case and punctuation apart,",
+    "short": "the same few words, case and punctuation apart,",
+    "near": "nearly the same words",
+    "grams": "long stretches of the same text",
+}
+
+
+def _finding(item: Json, files: Json) -> Finding:
+    (one, other), (line, other_line) = item["splits"], item["lines"]
+    there = f"{files[other]}:{other_line}"
+    message = f"{_KINDS[item['kind']]} as in {there} ({other}): {item['text']!r}"
+    if item["kind"] in ("near", "grams"):
+        message += f" against {item['other_text']!r}, {100 * item['share']:.0f} % in common"
+    change = f"remove {there} or this row"
+    if "train" in item["splits"]:
+        line_of_train = f"{files['train']}:{line if one == 'train' else other_line}"
+        change = f"remove {line_of_train} from the training rows"
+    return Finding(message, where=f"{files[one]}:{line}", change=change)
+
+
+def _group(item: Json, observation: Json) -> Finding:
+    one, other = item["splits"]
+    return Finding(
+        f"{item['count']:,} values of {observation['group']!r} are in {one} and in {other}, "
+        f"such as {item['example']!r}",
+        where=observation["files"][one],
+        change="keep all rows of one source in one split",
+    )
+
+
+LIMITS = {
+    "near_share": NEAR_SHARE,
+    "gram_share": GRAM_SHARE,
+    "min_words_near": MIN_WORDS_NEAR,
+    "min_words_plain": MIN_WORDS_PLAIN,
+}
+"""The thresholds, for documentation."""
