@@ -1,7 +1,8 @@
-"""The person's side of gate 3: the act on a terminal, and the chain of releases in the person's own folder.
+"""The person's side of gate 3: the act on a terminal, and the chain of releases in the person's
+own folder.
 
-What each level proves stands in docs/release.md. A level-1 act proves that a terminal was used: honest
-agents stop there, and nothing more is claimed.
+What each level proves stands in docs/release.md. A level-1 act proves that a terminal was used:
+honest agents stop there, and nothing more is claimed.
 """
 
 from __future__ import annotations
@@ -97,26 +98,32 @@ def ask_person(
     command: str,
     terminal: Callable[[], Path] = lambda: Path("/dev/tty"),
 ) -> bool:
-    """Show the plan on the controlling terminal and let the person type the ceiling and the digest's end.
+    """Show the plan on the controlling terminal and let the person type the ceiling and the
+    digest's end.
 
-    The terminal is opened by name, so a pipe on stdin answers nothing. Returns False where the person
-    typed `refuse`.
+    The terminal is opened by name, so a pipe on stdin answers nothing. Returns False where the
+    person typed `refuse`.
 
-    Raises: WaitingForPerson where there is no terminal, an agent's mark is present, or the answer was
-    wrong three times.
+    Raises: WaitingForPerson where there is no terminal, an agent's mark is present, or the answer
+    was wrong three times.
     """
     if marks:
         raise WaitingForPerson(
-            f"a person must release this run, and {', '.join(marks)} shows that an agent is at work",
+            f"a person must release this run, and {', '.join(marks)} shows that an agent works",
             hint=f"a person runs, in a terminal of their own: {command}",
         )
     wanted = (ceiling, digest[-4:])
     try:
         # Two streams: a terminal cannot be opened for update, since it cannot be rewound.
-        with terminal().open("w", encoding="utf-8") as out, terminal().open(encoding="utf-8") as keys:
+        with (
+            terminal().open("w", encoding="utf-8") as out,
+            terminal().open(encoding="utf-8") as keys,
+        ):
             out.write(screen)
             for _ in range(3):
-                out.write(f"\nType the ceiling ({ceiling}) and the last four of the digest, or refuse: ")
+                out.write(
+                    f"\nType the ceiling ({ceiling}) and the last four of the digest, or refuse: "
+                )
                 out.flush()
                 answer = keys.readline().split()
                 if answer == ["refuse"]:

@@ -1,4 +1,5 @@
-"""Run one worker job on a platform: bundle, launch, watch, and turn its end into a value or an error.
+"""Run one worker job on a platform: bundle, launch, watch, and turn its end into a value or an
+error.
 
 The job is a folder. The driver may die at any moment: whoever comes next polls the same folder and
 goes on, so nothing here keeps state of its own.
@@ -65,8 +66,8 @@ def no_show(_: Progress) -> None:
 def bundle_worker(folder: Path) -> tuple[Path, str]:
     """Write the archive that travels to the machine which trains; its path and SHA-256.
 
-    It holds `worker/`, `frameworks/`, `checks/` and what they import, with fixed times and order, so
-    the same code is the same archive everywhere.
+    It holds `worker/`, `frameworks/`, `checks/` and what they import, with fixed times and order,
+    so the same code is the same archive everywhere.
     """
     root = Path(tunegate.__file__).parent
     wanted = [root / "__init__.py", root / "errors.py", root / "types.py"]
@@ -130,7 +131,7 @@ def wait(
                 host.stop(job_dir, grace_s=20)
                 raise BudgetReached(
                     f"stopped after {deadline_s / 3600:.2f} h, the ceiling of this run",
-                    hint="the last checkpoint is kept; raise limits.hours and release again to go on",
+                    hint="the last checkpoint is kept; raise limits.hours and release again",
                 )
             time.sleep(POLL_S)
     except KeyboardInterrupt:
@@ -199,7 +200,8 @@ def _failure(job_dir: Path, code: int | None) -> TunegateError:
         )
     last = "\n".join(tail[-LOG_TAIL_LINES:]) or "(the log is empty)"
     return TrainerError(
-        f"the trainer ended with exit code {code}; its last words:\n{last}", where=str(job_dir / "log")
+        f"the trainer ended with exit code {code}; its last words:\n{last}",
+        where=str(job_dir / "log"),
     )
 
 

@@ -1,4 +1,5 @@
-"""Spec + facts -> Frozen: every setting resolved, every input pinned by digest, every choice with its reason.
+"""Spec + facts -> Frozen: every setting resolved, every input pinned by digest, every choice with
+its reason.
 
 Pure. The verbs gather the facts: hashes, token counts, the base model's header, package versions.
 """
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from tunegate.specmodel import Spec
 
 RULE_NEW_TOKENS = 48
-"""Longest answer on slices that are scored by rule; the rules ask for a word, a sentence or a list."""
+"""Longest answer on slices that are scored by rule; the rules ask for a word, a sentence or a
+list.
+"""
 
 Digest = Callable[[Any], str]
 """SHA-256 over canonical JSON, passed in so that this module stays free of I/O."""
@@ -57,7 +60,9 @@ class Facts:
     prompt: Json
     """{"system": text or None, "sha256"}."""
     candidates: Sequence[Json]
-    """System prompts of the raw column: {"name", "sha256", "text"}; the serving prompt comes first."""
+    """System prompts of the raw column: {"name", "sha256", "text"}; the serving prompt comes
+    first.
+    """
     schema: Json | None
     environment: Mapping[str, str | None]
     device: Mapping[str, Any]
@@ -95,7 +100,7 @@ def freeze(spec: Spec, facts: Facts, *, folder: str, digest: Digest) -> Json:
 
 
 def _digests(frozen: Json, digest: Digest) -> Json:
-    """Digests of the parts, and of the two groups that stages depend on: training and evaluation."""
+    """Digests of the parts, and of what training and evaluation depend on."""
     settings = frozen["settings"]
     base = {k: v for k, v in frozen["base"].items() if k != "dir"}
     hashes = {name: file["sha256"] for name, file in frozen["data"].items()}
@@ -129,7 +134,9 @@ def resolve_task(spec: Spec, schema: Json | None) -> Json:
 
 
 def labels_in_schema(schema: Json | None, pointer: str | None) -> list[str] | None:
-    """The enum that a JSON Schema declares at a JSON pointer of the answer; None where there is none."""
+    """The enum that a JSON Schema declares at a JSON pointer of the answer; None where there is
+    none.
+    """
     node: Any = schema
     for part in (pointer or "").strip("/").split("/") if pointer and schema else []:
         node = (node.get("properties") or {}).get(part) if isinstance(node, dict) else None
@@ -185,9 +192,7 @@ def _train(spec: Spec, facts: Facts, choices: list[Choice]) -> Json:
             "dropout": pick(lora.dropout, protocol["train.lora.dropout"]),
             "targets": pick(lora.targets, targets),
         },
-        "precision": pick(
-            train.precision, defaults.choose_precision(tables, device=facts.device)
-        ),
+        "precision": pick(train.precision, defaults.choose_precision(tables, device=facts.device)),
         "max_length": pick(train.max_length, max_length),
         "seed": pick(train.seed, protocol["train.seed"]),
         "loss": pick(train.loss, protocol["train.loss"]),

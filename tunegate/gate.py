@@ -1,4 +1,5 @@
-"""May this go on? Verdicts on the wire test and the receipt, what a release binds, and which level it needs.
+"""May this go on? Verdicts on the wire test and the receipt, what a release binds, and which level
+it needs.
 
 Pure: the verbs read the files and the clock.
 """
@@ -28,7 +29,8 @@ RELEASE_LIFE_MOST = timedelta(hours=24)
 def judge_wire(seen: Json) -> Verdict:
     """Pass where 20 rows were learned by heart, survived save and reload, and every answer stops.
 
-    It does not prove the mask: a model trained on whole sequences passes it too (`mask_exact` looks).
+    It does not prove the mask: a model trained on whole sequences passes it too (`mask_exact`
+    looks).
     """
     rows = int(seen["rows"])
     first, last = float(seen["first_loss"]), float(seen["last_loss"])
@@ -38,7 +40,8 @@ def judge_wire(seen: Json) -> Verdict:
     elif last > LOSS_SHARE * first:
         findings.append(
             Finding(
-                f"the loss fell from {first:.3f} to {last:.3f} only; under {LOSS_SHARE * first:.3f} was expected",
+                f"the loss fell from {first:.3f} to {last:.3f} only; "
+                f"under {LOSS_SHARE * first:.3f} was expected",
                 change="check train.learning_rate and train.lora.targets",
             )
         )
@@ -46,15 +49,18 @@ def judge_wire(seen: Json) -> Verdict:
         findings.append(
             Finding(
                 f"after reload {seen['exact']} of {rows} rows are answered exactly",
-                change="compare the samples below: the template of serving may differ from training",
+                change="compare the samples: serving may render another template than training",
             )
         )
     if seen["stopped"] < rows:
         findings.append(
-            Finding(f"{rows - seen['stopped']} of {rows} answers do not stop", change="see check stop_token")
+            Finding(
+                f"{rows - seen['stopped']} of {rows} answers do not stop",
+                change="see check stop_token",
+            )
         )
     summary = (
-        f"{seen['exact']} of {rows} rows exact and {seen['stopped']} stopped after save and reload; "
+        f"{seen['exact']} of {rows} rows exact, {seen['stopped']} stopped after save and reload; "
         f"loss {first:.3f} to {last:.3f} in {seen['steps']} steps"
     )
     return Verdict(
@@ -62,7 +68,9 @@ def judge_wire(seen: Json) -> Verdict:
         status=Status.FAIL if findings else Status.PASS,
         summary=summary,
         findings=tuple(findings),
-        numbers={key: seen.get(key) for key in ("step_s_median", "save_s", "peak_memory_gib", "steps")},
+        numbers={
+            key: seen.get(key) for key in ("step_s_median", "save_s", "peak_memory_gib", "steps")
+        },
         samples=tuple(seen.get("samples", ()))[:3],
         not_checked=("whether only the answers carry loss: mask_exact looks at that",),
     )
@@ -71,7 +79,8 @@ def judge_wire(seen: Json) -> Verdict:
 def receipt_problems(receipt: Json | None, *, started: float) -> list[str]:
     """What a receipt fails to prove. An empty list is the only sign that training happened.
 
-    `started` is the launch time in seconds since the epoch, by the clock of the machine that trained.
+    `started` is the launch time in seconds since the epoch, by the clock of the machine that
+    trained.
     """
     if receipt is None:
         return ["no receipt: the trainer ended without saying what it did"]
@@ -79,7 +88,8 @@ def receipt_problems(receipt: Json | None, *, started: float) -> list[str]:
     norm = receipt.get("grad_norm_max")
     facts = [
         (
-            receipt.get("steps") == receipt.get("planned_steps") and (receipt.get("steps") or 0) > 0,
+            receipt.get("steps") == receipt.get("planned_steps")
+            and (receipt.get("steps") or 0) > 0,
             f"{receipt.get('steps')} of {receipt.get('planned_steps')} planned steps were done",
         ),
         (receipt.get("losses_finite") is True, "the log holds no finite losses"),
@@ -145,7 +155,8 @@ def plan(
         "evidence": dict(digests),
         "code": code,
         "offer": {
-            key: quote["offer"][key] for key in ("platform", "device", "price_per_h", "currency", "source")
+            key: quote["offer"][key]
+            for key in ("platform", "device", "price_per_h", "currency", "source")
         },
         "money_ceiling": quote["money"]["ceiling"],
         "currency": quote["offer"]["currency"],

@@ -1,4 +1,5 @@
-"""run.yaml -> Spec. Every problem of the file at once, each with line, column and the nearest known key.
+"""run.yaml -> Spec. Every problem of the file at once, each with line, column and the nearest
+known key.
 
 The file is YAML 1.2: `2e-4` is a number, `no` is a word, and a key that stands twice is an error.
 """
@@ -22,8 +23,8 @@ MAX_BYTES = 1_000_000
 def run_file_and_folder(run: str | Path) -> tuple[Path, Path]:
     """The run file and the run folder that `RUN` on the command line means.
 
-    A folder stands for its `run.yaml`. A file of another name, say `run-x.yaml`, keeps its run in the
-    folder `run-x` beside it, so that several run files may share one folder.
+    A folder stands for its `run.yaml`. A file of another name, say `run-x.yaml`, keeps its run in
+    the folder `run-x` beside it, so that several run files may share one folder.
     """
     path = Path(run)
     if path.is_dir():
@@ -137,7 +138,9 @@ def _problem(error: Any, tree: Any, file: Path) -> Problem:
     kind, got = error["type"], error.get("input")
     if kind == "extra_forbidden":
         near = difflib.get_close_matches(str(loc[-1]), _known_keys(loc[:-1]), n=1)
-        known = f"did you mean `{near[0]}`?" if near else "known: " + ", ".join(_known_keys(loc[:-1]))
+        known = (
+            f"did you mean `{near[0]}`?" if near else "known: " + ", ".join(_known_keys(loc[:-1]))
+        )
         return Problem(f"unknown key `{key}`; {known}", where)
     if kind == "missing":
         return Problem(f"`{key}` is missing", where)
@@ -183,7 +186,5 @@ def _missing_files(spec: Spec, tree: Any, file: Path) -> list[Problem]:
     for loc, value in spec.files():
         if not (file.parent / value).exists():
             key = ".".join(str(part) for part in loc)
-            problems.append(
-                Problem(f"`{key}`: no such file, {value}", _where(tree, loc, file))
-            )
+            problems.append(Problem(f"`{key}`: no such file, {value}", _where(tree, loc, file)))
     return problems

@@ -1,4 +1,5 @@
-"""The keys of a run file, their types and what they mean. `docs/run-file.md` is generated from here.
+"""The keys of a run file, their types and what they mean. `docs/run-file.md` is generated from
+here.
 
 Imported only by `spec.py` and the verbs that read a run file, since pydantic costs 150 ms.
 """
@@ -39,7 +40,9 @@ Money = Annotated[str, BeforeValidator(_money)]
 class Keys(BaseModel):
     """Unknown keys are refused; values are not coerced."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True, frozen=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, use_attribute_docstrings=True, frozen=True
+    )
 
 
 class Task(Keys):
@@ -48,11 +51,13 @@ class Task(Keys):
     schema_: str | None = Field(None, alias="schema")
     """File with the JSON Schema (2020-12) of a JSON answer."""
     class_: str | None = Field(None, alias="class", pattern=r"^/")
-    """JSON pointer to the class inside a JSON answer, such as `/intent`; results are given by class."""
+    """JSON pointer to the class inside a JSON answer, such as `/intent`; results are given by
+    class.
+    """
     escape: str | None = None
     """The class that means "none of these"."""
     labels: list[str] | None = Field(None, min_length=2)
-    """The declared classes. For a JSON answer they are read from the schema's enum when left out."""
+    """The declared classes; left out, they are read from the schema's enum."""
 
     @model_validator(mode="after")
     def _shape(self) -> Task:
@@ -136,7 +141,9 @@ class Raw(Keys):
     shots: list[Annotated[int, Field(ge=0, le=64)]] = Field([0, 4], min_length=1)
     """Numbers of worked examples from the training rows to try."""
     constrained: list[bool] | None = None
-    """Whether to force the schema while decoding; left out, both are tried where there is a schema."""
+    """Whether to force the schema while decoding; left out, both are tried where there is a
+    schema.
+    """
     validation_rows: int | None = Field(None, ge=20)
     """Validation rows that choose the best prompt; left out, all of them."""
 
@@ -154,7 +161,9 @@ class Eval(Keys):
     test: str
     """Test rows. They are read once, after the checkpoint is chosen."""
     slices: dict[str, str] = {}
-    """Further row files, scored apart: adversarial, general, ... Rows with a `check` are scored by rule."""
+    """Further row files, scored apart: adversarial, general, ... Rows with a `check` are scored by
+    rule.
+    """
     raw: Raw = Raw()
     """How the base model's best prompt is looked for."""
     teacher: Teacher | None = None

@@ -38,29 +38,42 @@ class Stage:
     """True where only a person can do it."""
 
 
+_FROZEN = "frozen.json"
+_TRAINING = "frozen.json#training"
+_EVALUATION = "frozen.json#evaluation"
+_CHECKS = "evidence/checks.json"
+_WIRE = "evidence/wire.json"
+_DRY_RUN = "evidence/dry_run.json"
+_EVIDENCE = (_FROZEN, "research.json", _CHECKS, _WIRE, _DRY_RUN, "quote.json")
+
 STAGES: tuple[Stage, ...] = (
-    Stage("freeze", "frozen.json", (), "freeze", "inputs pinned by digest"),
-    Stage("research", "research.json", ("frozen.json",), "research", "gate 1: settings and their reasons"),
-    Stage("check", "evidence/checks.json", ("frozen.json#training", "frozen.json#evaluation"), "check",
-          "gate 2: mask, stop token, template, lengths, leakage"),
-    Stage("wire", "evidence/wire.json", ("frozen.json#training",), "wire",
-          "gate 2: 20 rows learned by heart, saved, reloaded"),
-    Stage("baseline", "eval/raw.json", ("frozen.json#evaluation",), "eval --column raw",
-          "the base model with its best prompt"),
-    Stage("dry_run", "evidence/dry_run.json", ("frozen.json", "evidence/wire.json"), "train --dry-run",
-          "everything short of the launch"),
-    Stage("quote", "quote.json", ("frozen.json", "evidence/wire.json"), "quote", "hours, money, checkpoint interval"),
-    Stage("release", "release.json",
-          ("frozen.json", "research.json", "evidence/checks.json", "evidence/wire.json",
-           "evidence/dry_run.json", "quote.json"),
-          "release", "gate 3: a person, or policy where it costs nothing", person=True),
-    Stage("train", "trained.json", ("frozen.json#training",), "train", "the training itself"),
-    Stage("eval", "report.json", ("frozen.json#evaluation", "trained.json", "eval/raw.json"), "eval",
-          "three columns, by class and slice"),
+    Stage("freeze", _FROZEN, (), "freeze", "inputs pinned by digest"),
+    Stage("research", "research.json", (_FROZEN,), "research", "gate 1: settings and reasons"),
+    Stage("check", _CHECKS, (_TRAINING, _EVALUATION), "check", "gate 2: every row looked at"),
+    Stage("wire", _WIRE, (_TRAINING,), "wire", "gate 2: 20 rows by heart, saved, reloaded"),
+    Stage("baseline", "eval/raw.json", (_EVALUATION,), "eval --column raw", "the base at its best"),
+    Stage("dry_run", _DRY_RUN, (_FROZEN, _WIRE), "train --dry-run", "all short of the launch"),
+    Stage("quote", "quote.json", (_FROZEN, _WIRE), "quote", "hours, money, checkpoint interval"),
+    Stage(
+        "release", "release.json", _EVIDENCE, "release", "gate 3: a person releases", person=True
+    ),
+    Stage("train", "trained.json", (_TRAINING,), "train", "the training itself"),
+    Stage(
+        "eval",
+        "report.json",
+        (_EVALUATION, "trained.json", "eval/raw.json"),
+        "eval",
+        "three columns",
+    ),
     Stage("decide", "decision.json", ("report.json",), "decide", "what to do next, by rule"),
-    Stage("record", "record.json", ("decision.json", "report.json", "trained.json"), "record",
-          "the run, its scores and its cost"),
-)  # fmt: skip
+    Stage(
+        "record",
+        "record.json",
+        ("decision.json", "report.json", "trained.json"),
+        "record",
+        "the run, its scores and its cost",
+    ),
+)
 
 BY_NAME: dict[str, Stage] = {stage.name: stage for stage in STAGES}
 

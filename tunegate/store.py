@@ -1,9 +1,9 @@
 """The only writer of run folders: atomic JSON files, appended JSONL, digests, history, the lock.
 
-A stage's file is `{"format", "made", "read", "digest", ...payload}`. `read` holds the digests of what
-the stage read and `digest` is taken over the payload and `read`, so that whether a file is stale is
-computed and never stored. `made` (who, when, which version, which commit) is outside the digest: doing
-the same thing again gives the same file.
+A stage's file is `{"format", "made", "read", "digest", ...payload}`. `read` holds the digests of
+what the stage read and `digest` is taken over the payload and `read`, so that whether a file is
+stale is computed and never stored. `made` (who, when, which version, which commit) is outside the
+digest: doing the same thing again gives the same file.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def sha256_file(path: Path) -> str:
 
 def write_atomic(path: Path, text: str) -> None:
     """Write by temporary name, flush to disk, rename: a reader sees the old file or the new one."""
-    with boundary(PlatformError, f"write {path.name}", hint="free some space, or fix the folder's rights"):
+    with boundary(
+        PlatformError, f"write {path.name}", hint="free some space, or fix the folder's rights"
+    ):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
@@ -86,7 +88,9 @@ class Store:
             raise UsageError(f"{name} is missing", kind="file_missing", where=str(path)) from exc
         except (json.JSONDecodeError, UnicodeDecodeError) as exc:
             raise UsageError(
-                f"{name} is not JSON: {exc}", where=str(path), hint="delete it and run the stage again"
+                f"{name} is not JSON: {exc}",
+                where=str(path),
+                hint="delete it and run the stage again",
             ) from exc
         if not isinstance(raw, dict) or raw.get("format") != FORMAT:
             found = raw.get("format") if isinstance(raw, dict) else type(raw).__name__
@@ -195,7 +199,9 @@ class Store:
         """
         import fcntl
 
-        with boundary(PlatformError, "lock the run", hint="choose a folder that this user can write"):
+        with boundary(
+            PlatformError, "lock the run", hint="choose a folder that this user can write"
+        ):
             self.folder.mkdir(parents=True, exist_ok=True)
             handle = self.path(name).open("a+", encoding="utf-8")
         with handle:
@@ -205,7 +211,9 @@ class Store:
                 handle.seek(0)
                 holder = handle.read().strip() or "another process"
                 raise RunBusy(
-                    f"the run is busy: {holder}", where=str(self.folder), hint="wait, or tunegate status"
+                    f"the run is busy: {holder}",
+                    where=str(self.folder),
+                    hint="wait, or tunegate status",
                 ) from exc
             handle.seek(0)
             handle.truncate()

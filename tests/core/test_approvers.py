@@ -66,7 +66,12 @@ def test_an_agents_mark_stops_before_the_terminal_is_opened() -> None:
 
     with pytest.raises(WaitingForPerson, match="CLAUDECODE shows that an agent") as caught:
         approvers.ask_person(
-            "", ceiling="5", digest=DIGEST, marks=["CLAUDECODE"], command="tunegate release r", terminal=never
+            "",
+            ceiling="5",
+            digest=DIGEST,
+            marks=["CLAUDECODE"],
+            command="tunegate release r",
+            terminal=never,
         )
     assert caught.value.exit_code == 4
     assert caught.value.hint is not None and "tunegate release r" in caught.value.hint
@@ -75,7 +80,12 @@ def test_an_agents_mark_stops_before_the_terminal_is_opened() -> None:
 def test_without_a_terminal_it_waits(tmp_path: Path) -> None:
     with pytest.raises(WaitingForPerson, match="no terminal"):
         approvers.ask_person(
-            "", ceiling="5", digest=DIGEST, marks=[], command="c", terminal=lambda: tmp_path / "none" / "tty"
+            "",
+            ceiling="5",
+            digest=DIGEST,
+            marks=[],
+            command="c",
+            terminal=lambda: tmp_path / "none" / "tty",
         )
 
 

@@ -110,4 +110,7 @@ def test_an_open_question_never_opens_a_gate() -> None:
 
 
 def test_changed_parts_are_named() -> None:
-    assert gate.changed_parts({"a": {"b": 1, "c": 2}}, {"a": {"b": 1, "c": 3}, "d": 4}) == ["a.c", "d"]
+    assert gate.changed_parts({"a": {"b": 1, "c": 2}}, {"a": {"b": 1, "c": 3}, "d": 4}) == [
+        "a.c",
+        "d",
+    ]

@@ -49,7 +49,11 @@ def test_stop_ends_the_whole_group(tmp_path: Path) -> None:
     child = int((tmp_path / "log").read_text())
     local.stop(tmp_path, grace_s=2)
     assert not local.poll(tmp_path).running
-    wait_for(lambda: not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text())
+    wait_for(
+        lambda: (
+            not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text()
+        )
+    )
 
 
 def test_a_recycled_process_id_is_not_our_job(tmp_path: Path) -> None:

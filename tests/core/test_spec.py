@@ -41,7 +41,9 @@ def test_reads_numbers_and_words_as_yaml_1_2(tmp_path: Path) -> None:
 
 
 def test_reports_all_problems_at_once_with_places(tmp_path: Path) -> None:
-    text = GOOD.replace("learning_rate: 2e-4", "learning_rat: 2e-4\n  epochs: two\n  lora: {rnk: 8}")
+    text = GOOD.replace(
+        "learning_rate: 2e-4", "learning_rat: 2e-4\n  epochs: two\n  lora: {rnk: 8}"
+    )
     assert problems(tmp_path, text) == [
         "run.yaml:6:3: unknown key `train.learning_rat`; did you mean `learning_rate`?",
         "run.yaml:7:3: `train.epochs`: input should be a valid number, got 'two'",
@@ -55,7 +57,9 @@ def test_names_missing_files_with_their_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("revision", ["12e45678", "1234567", "0.5"])
-def test_asks_to_quote_a_revision_that_yaml_reads_as_a_number(tmp_path: Path, revision: str) -> None:
+def test_asks_to_quote_a_revision_that_yaml_reads_as_a_number(
+    tmp_path: Path, revision: str
+) -> None:
     (found,) = problems(tmp_path, GOOD.replace('"12e45678"', revision))
     assert found.endswith("; quote it") and found.startswith("run.yaml:4:26:")
 
@@ -66,7 +70,9 @@ def test_refuses_a_key_that_stands_twice(tmp_path: Path) -> None:
     assert caught.value.where is not None and ":8:1" in caught.value.where
 
 
-@pytest.mark.parametrize("text", ["", "- a list\n", "name: [unclosed\n", "\tname: tab\n", "name: \xff"])
+@pytest.mark.parametrize(
+    "text", ["", "- a list\n", "name: [unclosed\n", "\tname: tab\n", "name: \xff"]
+)
 def test_refuses_what_is_no_mapping(tmp_path: Path, text: str) -> None:
     file = tmp_path / "run.yaml"
     file.write_bytes(text.encode("latin-1"))
@@ -76,7 +82,9 @@ def test_refuses_what_is_no_mapping(tmp_path: Path, text: str) -> None:
 
 def test_refuses_values_of_another_type(tmp_path: Path) -> None:
     found = problems(tmp_path, GOOD + "limits: {money: 5}\n")
-    assert found == ["run.yaml:8:10: `limits.money`: an amount and a currency, such as `5 USD`, got 5"]
+    assert found == [
+        "run.yaml:8:10: `limits.money`: an amount and a currency, such as `5 USD`, got 5"
+    ]
 
 
 def test_a_run_file_of_another_name_has_a_folder_of_its_own(tmp_path: Path) -> None:

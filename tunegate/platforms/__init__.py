@@ -23,7 +23,7 @@ class JobState:
 
     running: bool
     exit_code: int | None
-    """Set once the job ended and said so; None while it runs, or where it vanished without a word."""
+    """Set once the job ended and said so; None while it runs, or where it vanished."""
 
 
 class Host(Protocol):

@@ -27,7 +27,9 @@ _WRAPPER = (
 
 def offer(*, at: str, folder: Path) -> Offer:
     """One's own machine at no price."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     return Offer(
         platform="local",
         device=f"{cores} CPU core{'s' if cores > 1 else ''}",
@@ -132,7 +134,9 @@ def _is_alive(job_dir: Path) -> bool:
 
 
 def _start_time(pid: int) -> float | None:
-    """Start time of a process in clock ticks since boot; on systems without /proc, 0 while it lives."""
+    """Start time of a process in clock ticks since boot; on systems without /proc, 0 while it
+    lives.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except (OSError, IndexError):

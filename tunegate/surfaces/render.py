@@ -95,7 +95,11 @@ class ProgressLines:
             self._open()
         if progress.phase != self.phase:
             if self.task is not None:
-                self.bar.update(self.task, completed=self.bar.tasks[-1].total or 1, total=self.bar.tasks[-1].total or 1)
+                self.bar.update(
+                    self.task,
+                    completed=self.bar.tasks[-1].total or 1,
+                    total=self.bar.tasks[-1].total or 1,
+                )
             self.phase = progress.phase
             self.task = self.bar.add_task(progress.phase, total=progress.total, detail="")
         detail = progress.text + (f"  {clock(progress.eta_s)} left" if progress.eta_s else "")

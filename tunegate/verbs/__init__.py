@@ -1,10 +1,12 @@
-"""What Tunegate does: the functions that the command line, Python and agents call, each under one name.
+"""What Tunegate does: the functions that the command line, Python and agents call, each under one
+name.
 
     from tunegate import verbs
     verbs.check("runs/triage")
 
-Every verb takes the run (a run file or the folder that holds run.yaml), does its one thing, writes its
-one file, and returns a `Result`; what goes wrong is a `TunegateError` with kind, hint and exit code.
+Every verb takes the run (a run file or the folder that holds run.yaml), does its one thing, writes
+its one file, and returns a `Result`; what goes wrong is a `TunegateError` with kind, hint and exit
+code.
 """
 
 from tunegate.verbs.evaluate import eval

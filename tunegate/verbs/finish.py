@@ -33,7 +33,11 @@ def decide(run: str | Path, *, show: Show = no_show) -> Result:
         "decide",
         opened.argument,
         f"{content['next']} (rule {content['rule']}): {content['because'][0]}",
-        {"next": content["next"], "because": content["because"], "classes_to_fix": content["classes_to_fix"]},
+        {
+            "next": content["next"],
+            "because": content["because"],
+            "classes_to_fix": content["classes_to_fix"],
+        },
         opened.next(),
     )
 
@@ -46,7 +50,9 @@ def _need(run: Run, name: str, verb: str) -> None:
 
 
 def lineage(run: Run) -> list[Json]:
-    """The runs that this one follows, oldest first, itself last: what each had for data and settings."""
+    """The runs that this one follows, oldest first, itself last: what each had for data and
+    settings.
+    """
     found: list[Json] = []
     current: Run | None = run
     while current is not None and len(found) < MAX_LINEAGE:
@@ -82,7 +88,11 @@ def _validation(run: Run) -> list[tuple[int, float]]:
 def record(run: str | Path, *, show: Show = no_show) -> Result:
     """Write the run down: what went in, what came out, what it cost, what is next."""
     opened = Run(run, show=show)
-    for name, verb in (("trained.json", "train"), ("report.json", "eval"), ("decision.json", "decide")):
+    for name, verb in (
+        ("trained.json", "train"),
+        ("report.json", "eval"),
+        ("decision.json", "decide"),
+    ):
         _need(opened, name, verb)
     with opened.store.lock("record"):
         everything = _everything(opened)
@@ -152,8 +162,13 @@ def _cost(run: Run) -> Json:
     offer = quote["offer"]
     hours = Decimal(str(receipt["train_s"])) / 3600
     money = (hours * Decimal(offer["price_per_h"])).quantize(Decimal("0.0001"))
-    basis = f"{receipt['train_s']:.0f} s at {offer['price_per_h']} {offer['currency']} an hour, {offer['source']}"
-    return {"money": str(money.normalize()) if money else "0", "currency": offer["currency"], "basis": basis}
+    price = f"{offer['price_per_h']} {offer['currency']} an hour"
+    basis = f"{receipt['train_s']:.0f} s at {price}, {offer['source']}"
+    return {
+        "money": str(money.normalize()) if money else "0",
+        "currency": offer["currency"],
+        "basis": basis,
+    }
 
 
 def _everything(run: Run) -> dict[str, Any]:

@@ -16,7 +16,13 @@ from tunegate.types import Json
 from tunegate.verbs import evaluate, finish, prepare, release, train
 from tunegate.verbs.run import Result, Run, show_path
 
-MARKS = {State.DONE: "done", State.MISSING: "-", State.STALE: "stale", State.CLOSED: "closed", State.PARTLY: "partly"}
+MARKS = {
+    State.DONE: "done",
+    State.MISSING: "-",
+    State.STALE: "stale",
+    State.CLOSED: "closed",
+    State.PARTLY: "partly",
+}
 
 
 def go(run: str | Path, *, show: Show = no_show) -> Result:
@@ -76,12 +82,13 @@ def status(run: str | Path, *, show: Show = no_show) -> Result:
 
 
 def demo(folder: str | Path, *, show: Show = no_show) -> Result:
-    """Copy the bundled triage task to `folder` (kept as it is where it stands already) and run it."""
+    """Copy the bundled triage task to `folder`, unless it stands there already, and run it."""
     target = Path(folder)
     if not (target / "run.yaml").is_file():
         if target.is_dir() and any(target.iterdir()):
             raise UsageError(
-                f"{target} is not empty and holds no run", hint="name another folder: tunegate demo FOLDER"
+                f"{target} is not empty and holds no run",
+                hint="name another folder: tunegate demo FOLDER",
             )
         with boundary(UsageError, f"write the demo to {target}"):
             shutil.copytree(example_dir(), target, dirs_exist_ok=True)
@@ -90,13 +97,17 @@ def demo(folder: str | Path, *, show: Show = no_show) -> Result:
 
 
 def example_dir() -> Path:
-    """The triage task: inside the installed package, or in the checkout that is installed editable."""
+    """The triage task: inside the installed package, or in the checkout that is installed
+    editable.
+    """
     packaged = Path(str(resources.files("tunegate"))) / "examples" / "triage"
     checkout = Path(tunegate.__file__).parent.parent / "examples" / "triage"
     for place in (packaged, checkout):
         if (place / "run.yaml").is_file():
             return place
-    raise UsageError("this installation lacks the example", kind="file_missing", hint="reinstall tunegate")
+    raise UsageError(
+        "this installation lacks the example", kind="file_missing", hint="reinstall tunegate"
+    )
 
 
 def explain(kind: str, *, show: Show = no_show) -> Result:
@@ -110,4 +121,6 @@ def explain(kind: str, *, show: Show = no_show) -> Result:
             kind="unknown_name",
             hint=f"did you mean {near[0]}?" if near else "known: " + ", ".join(sorted(KINDS)),
         )
-    return Result("explain", None, f"{kind}: {KINDS[kind]}", {"kind": kind, "exit_codes": EXIT_CODES})
+    return Result(
+        "explain", None, f"{kind}: {KINDS[kind]}", {"kind": kind, "exit_codes": EXIT_CODES}
+    )

@@ -1,7 +1,7 @@
 """The facts that freezing needs, gathered from disk: hashes, token counts, the base, versions.
 
-Token counts of a file are taken over from the frozen file that stands there when neither the file nor
-what renders it has changed, so that a verb on an unchanged run costs no tokenising.
+Token counts of a file are taken over from the frozen file that stands there when neither the file
+nor what renders it has changed, so that a verb on an unchanged run costs no tokenising.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class _Reader:
                 rows.append(item)
         if problems:
             raise DataError(
-                f"{len(problems)} row{'s' if len(problems) > 1 else ''} of {file.name} cannot be read",
+                f"{len(problems)} line(s) of {file.name} cannot be read as rows",
                 where=problems[0].where,
                 problems=problems,
                 hint=f"expected {rowfile.SHAPES}",
@@ -147,7 +147,11 @@ class _Reader:
                 answers.append(sum(label != IGNORED for label in example.labels))
         except DataError as error:
             place = (error.where or "").replace("line ", "")
-            where = f"{self.run.source_dir / file.path}:{place}" if place else str(self.run.source_dir / file.path)
+            where = (
+                f"{self.run.source_dir / file.path}:{place}"
+                if place
+                else str(self.run.source_dir / file.path)
+            )
             raise DataError(error.message, where=where, hint=error.hint) from error
         answers.sort()
         return FileFacts(
@@ -196,7 +200,7 @@ def _prompt(spec: Spec, folder: Path) -> Json:
 
 
 def _text(path: Path) -> str:
-    """A prompt file's text; the line end that editors leave at its end is not part of the prompt."""
+    """A prompt file's text, without the line end that editors leave at its end."""
     try:
         return path.read_text(encoding="utf-8").rstrip("\n")
     except UnicodeDecodeError as exc:
@@ -288,7 +292,7 @@ def versions_of(packages: Iterable[str]) -> dict[str, str | None]:
 
 
 def _bf16_native() -> bool:
-    """Whether the processor multiplies bf16 itself; others emulate it at a twentieth of the speed."""
+    """Whether the processor multiplies bf16 itself; others emulate it, 18 times slower."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:

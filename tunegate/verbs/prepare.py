@@ -47,7 +47,7 @@ def ensure_frozen(run: Run) -> Json:
 
 
 def research(run: str | Path, *, show: Show = no_show) -> Result:
-    """Gate 1: effective settings with their reasons, bands, coverage, what the test set can show."""
+    """Gate 1: settings with their reasons, bands, coverage, what the test set can show."""
     opened = Run(run, show=show)
     with opened.store.lock("research"):
         ensure_frozen(opened)
@@ -74,9 +74,15 @@ def run_research(run: Run) -> Json:
     """Write research.json for the frozen run."""
     answers = {name: item.model_dump() for name, item in run.spec.research.answers.items()}
     payload = researching.research(
-        run.frozen, facts.load_all(), anchor=_anchor(run), answers=answers, allow=run.spec.research.allow
+        run.frozen,
+        facts.load_all(),
+        anchor=_anchor(run),
+        answers=answers,
+        allow=run.spec.research.allow,
     )
-    return run.store.write("research.json", payload, read=("frozen.json",), made=run.made("research"))
+    return run.store.write(
+        "research.json", payload, read=("frozen.json",), made=run.made("research")
+    )
 
 
 def _anchor(run: Run) -> Json | None:
@@ -85,7 +91,8 @@ def _anchor(run: Run) -> Json | None:
     other = Run(run.source_dir / run.spec.anchor)
     if not other.store.exists("frozen.json"):
         raise UsageError(
-            f"the anchor {other.argument} was never frozen", hint=f"tunegate freeze {other.argument}"
+            f"the anchor {other.argument} was never frozen",
+            hint=f"tunegate freeze {other.argument}",
         )
     return other.frozen
 
@@ -104,7 +111,9 @@ def check(run: str | Path, *, only: Sequence[str] = (), show: Show = no_show) ->
         opened.argument,
         f"gate 2: {len(verdicts)} checks pass",
         {
-            "verdicts": {v.check: {"status": str(v.status), "summary": v.summary} for v in verdicts},
+            "verdicts": {
+                v.check: {"status": str(v.status), "summary": v.summary} for v in verdicts
+            },
             "warnings": [f"{v.check}: {w.message}" for v in verdicts for w in v.warnings][:10],
             "folder": show_path(opened.store.path("evidence")),
         },
@@ -142,7 +151,9 @@ def run_checks(run: Run, *, only: Sequence[str] = ()) -> list[Verdict]:
     unknown = [name for name in only if name not in names]
     if unknown:
         raise UsageError(
-            f"no check is called {unknown[0]!r}", kind="unknown_name", hint="known: " + ", ".join(names)
+            f"no check is called {unknown[0]!r}",
+            kind="unknown_name",
+            hint="known: " + ", ".join(names),
         )
     frozen = worker_frozen(run)
     framework = frameworks.load(frozen["settings"]["train"]["framework"])
@@ -179,7 +190,9 @@ def _table(run: Run) -> dict[str, Json]:
         file = f"evidence/{name}.json"
         if run.store.exists(file):
             content = run.store.read(file)
-            if all(run.store.digest(source) == digest for source, digest in content["read"].items()):
+            if all(
+                run.store.digest(source) == digest for source, digest in content["read"].items()
+            ):
                 found[name] = content["verdict"]
     return found
 

@@ -16,7 +16,13 @@ from tunegate.types import Json
 from tunegate.verbs.prepare import ensure_frozen, run_checks
 from tunegate.verbs.run import Result, Run, now, show_path
 
-BOUND = ("research.json", "evidence/checks.json", "evidence/wire.json", "evidence/dry_run.json", "quote.json")
+BOUND = (
+    "research.json",
+    "evidence/checks.json",
+    "evidence/wire.json",
+    "evidence/dry_run.json",
+    "quote.json",
+)
 
 
 def release(
@@ -38,7 +44,10 @@ def release(
         "release",
         opened.argument,
         f"released at level {content['level']}: {content['why']}",
-        {key: content[key] for key in ("level", "plan_digest", "not_after", "waived", "chain_head")},
+        {
+            key: content[key]
+            for key in ("level", "plan_digest", "not_after", "waived", "chain_head")
+        },
         opened.next(),
     )
 
@@ -83,7 +92,9 @@ def _refuse_open_gates(run: Run, waived: Mapping[str, str]) -> None:
     )
     missing = [name for name in BOUND if documents[name] is None]
     problems += [f"{name} is missing" for name in missing]
-    stale = [name for name in BOUND if documents[name] and not _is_current(run, documents[name] or {})]
+    stale = [
+        name for name in BOUND if documents[name] and not _is_current(run, documents[name] or {})
+    ]
     problems += [f"{name} is stale" for name in stale]
     if problems:
         kind = "check_failed" if not missing else "check_missing"
@@ -91,7 +102,7 @@ def _refuse_open_gates(run: Run, waived: Mapping[str, str]) -> None:
             f"{len(problems)} thing(s) keep the gates closed",
             kind="check_stale" if stale else kind,
             problems=[Problem(text) for text in problems],
-            hint=f"tunegate go {run.argument} runs what is missing; a person may waive a check by name",
+            hint=f"tunegate go {run.argument} runs what is missing; a person may waive a check",
         )
 
 
@@ -119,7 +130,8 @@ def screen(run: Run, plan: Json, digest: str, why: str) -> str:
         f"  base      {run.frozen['base']['model']} {run.frozen['base']['revision']}",
         f"  where     {plan['offer']['platform']}: {plan['offer']['device']}, "
         f"{plan['offer']['price_per_h']} {plan['currency']} an hour ({plan['offer']['source']})",
-        f"  expected  {60 * quote['hours']['value']:.1f} min, {quote['money']['value']} {plan['currency']}",
+        f"  expected  {60 * quote['hours']['value']:.1f} min, "
+        f"{quote['money']['value']} {plan['currency']}",
         f"  ceiling   {plan['money_ceiling']} {plan['currency']}, {plan['hours_ceiling']} h",
         f"  at risk   {plan['minutes_at_risk']} min of work",
         "  evidence",
@@ -149,7 +161,10 @@ def _write(run: Run, plan: Json, digest: str, *, level: int, why: str, decision:
         "nonce": secrets.token_hex(8),
         "waived": plan["waived"],
     }
-    event = {key: payload[key] for key in ("plan_digest", "decision", "level", "approver", "nonce", "waived")}
+    event = {
+        key: payload[key]
+        for key in ("plan_digest", "decision", "level", "approver", "nonce", "waived")
+    }
     head = approvers.append(run.person_dir, {**event, "at": at.isoformat(), "run": str(run.folder)})
     return run.store.write(
         "release.json",
@@ -162,7 +177,8 @@ def _write(run: Run, plan: Json, digest: str, *, level: int, why: str, decision:
 def authorise(run: Run) -> tuple[Json, Json]:
     """The quote and the release that let training start now.
 
-    A run that costs nothing is released by policy on the spot; for all others the release must stand.
+    A run that costs nothing is released by policy on the spot; for all others the release must
+    stand.
     Raises: WaitingForPerson, ChangedSinceRelease, GateClosed.
     """
     if not run.store.exists("quote.json"):
@@ -214,7 +230,8 @@ def parse_waivers(texts: tuple[str, ...]) -> dict[str, str]:
         name, _, reason = text.partition("=")
         if len(reason.strip()) < 5:
             raise UsageError(
-                f"a waiver needs a reason, got {text!r}", hint='--waive leak_check="rows are paraphrases"'
+                f"a waiver needs a reason, got {text!r}",
+                hint='--waive leak_check="rows are paraphrases"',
             )
         out[name.strip()] = reason.strip()
     return out

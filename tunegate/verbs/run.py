@@ -147,7 +147,9 @@ class Run:
         except UsageError:
             return stages.Seen()
         return stages.Seen(
-            digest=content["digest"], read=content.get("read", {}), is_open=is_open(stage.name, content)
+            digest=content["digest"],
+            read=content.get("read", {}),
+            is_open=is_open(stage.name, content),
         )
 
     def _is_partly(self, name: str) -> bool:

@@ -11,8 +11,8 @@ from tunegate.types import Json, Row, Turn
 def pick(rows: Sequence[Row], count: int, task: Json) -> list[Row]:
     """`count` training rows, one class after another in the order in which the file names them.
 
-    The shortest row of a class comes first, so that worked examples cost few tokens; the file's order
-    breaks ties, so the choice is the same on every machine.
+    The shortest row of a class comes first, so that worked examples cost few tokens; the file's
+    order breaks ties, so the choice is the same on every machine.
     """
     if count == 0:
         return []
@@ -37,7 +37,7 @@ def _class(row: Row, task: Json) -> str:
 
 
 def prompt(row: Row, system: str | None, examples: Sequence[Row]) -> tuple[Turn, ...]:
-    """The turns of a request: system prompt, worked examples as earlier turns, then the row's own."""
+    """The turns of a request: system prompt, worked examples as turns, the row's own."""
     turns = [turn for turn in row.prompt if turn.role != "system" or system is None]
     shown = [turn for example in examples for turn in example.turns if turn.role != "system"]
     head = [Turn("system", system)] if system is not None else []

@@ -15,7 +15,14 @@ from tunegate.drive import Show, no_show
 from tunegate.errors import GateClosed, NothingTrained, UsageError
 from tunegate.platforms import Host
 from tunegate.types import Json, Status, Verdict
-from tunegate.verbs.prepare import closed, ensure_frozen, run_quote, threads, train_job, worker_frozen
+from tunegate.verbs.prepare import (
+    closed,
+    ensure_frozen,
+    run_quote,
+    threads,
+    train_job,
+    worker_frozen,
+)
 from tunegate.verbs.release import authorise
 from tunegate.verbs.run import Result, Run, cache_dir, now, show_path
 
@@ -61,7 +68,9 @@ def run_wire(run: Run, *, tiny: bool = False) -> Json:
     drive.run(host, job_dir, job, python=run.python, cache_dir=cache_dir(), show=run.show)
     observation = _json(job_dir / "observation.json")
     if observation is None:
-        raise NothingTrained("the wire test ended without an observation", where=str(job_dir / "log"))
+        raise NothingTrained(
+            "the wire test ended without an observation", where=str(job_dir / "log")
+        )
     verdict = gate.judge_wire(observation)
     name = "evidence/wire_tiny.json" if tiny else "evidence/wire.json"
     return run.store.write(
@@ -74,7 +83,9 @@ def run_wire(run: Run, *, tiny: bool = False) -> Json:
 
 def need_trainer() -> None:
     """Raise the install command where the training stack is not there, before anything starts."""
-    missing = [name for name in ("torch", "transformers", "peft") if not importlib.util.find_spec(name)]
+    missing = [
+        name for name in ("torch", "transformers", "peft") if not importlib.util.find_spec(name)
+    ]
     if missing:
         raise UsageError(
             f"{', '.join(missing)} is not installed, so nothing can be trained here",
@@ -93,8 +104,12 @@ def train(run: str | Path, *, dry_run: bool = False, show: Show = no_show) -> Re
         return Result(
             "train",
             opened.argument,
-            f"dry run: {content['offer']['device']}, {content['memory']['total_gib']:.1f} GiB expected",
-            {"file": show_path(opened.store.path("evidence/dry_run.json")), "memory": content["memory"]},
+            f"dry run: {content['offer']['device']}, "
+            f"{content['memory']['total_gib']:.1f} GiB expected",
+            {
+                "file": show_path(opened.store.path("evidence/dry_run.json")),
+                "memory": content["memory"],
+            },
             opened.next(),
         )
     with opened.store.lock("train", name=".train.lock"):
@@ -103,9 +118,14 @@ def train(run: str | Path, *, dry_run: bool = False, show: Show = no_show) -> Re
     return Result(
         "train",
         opened.argument,
-        f"trained {content['steps']} steps; best validation loss {content['best']['validation_loss']:.4f} "
+        f"trained {content['steps']} steps; best validation loss "
+        f"{content['best']['validation_loss']:.4f} "
         f"at step {content['best']['step']}",
-        {"adapter": content["adapter"]["path"], "best": content["best"], "attempt": content["attempt"]},
+        {
+            "adapter": content["adapter"]["path"],
+            "best": content["best"],
+            "attempt": content["attempt"],
+        },
         opened.next(),
     )
 
@@ -172,7 +192,8 @@ def run_train(run: Run) -> Json:
     problems = _problems(run, number)
     if problems:
         raise NothingTrained(
-            "the trainer ended with exit code 0, but did not prove that it trained: " + "; ".join(problems),
+            "the trainer ended with exit code 0, but did not prove that it trained: "
+            + "; ".join(problems),
             where=show_path(job_dir / "log"),
             hint="read the log; an exit code alone is never taken for success",
         )
@@ -191,7 +212,9 @@ def _current_attempt(run: Run, training: str) -> int | None:
 def _problems(run: Run, number: int) -> list[str]:
     folder = run.store.path(f"attempts/{number}")
     job = _json(folder / "job.json") or {}
-    return gate.receipt_problems(_json(folder / "receipt.json"), started=float(job.get("launched", 0)))
+    return gate.receipt_problems(
+        _json(folder / "receipt.json"), started=float(job.get("launched", 0))
+    )
 
 
 def _last_checkpoint(job_dir: Path) -> str | None:
@@ -235,13 +258,17 @@ def stop(run: str | Path, *, show: Show = no_show) -> Result:
     opened = Run(run, show=show)
     host, job_dir = _newest(opened)
     if job_dir is None or not host.poll(job_dir).running:
-        return Result("stop", opened.argument, "nothing is running", {"stopped": False}, opened.next())
+        return Result(
+            "stop", opened.argument, "nothing is running", {"stopped": False}, opened.next()
+        )
     host.stop(job_dir, grace_s=STOP_GRACE_S)
     last = _last_checkpoint(job_dir)
     return Result(
         "stop",
         opened.argument,
-        f"stopped; the last checkpoint is {Path(last).name}" if last else "stopped before a checkpoint",
+        f"stopped; the last checkpoint is {Path(last).name}"
+        if last
+        else "stopped before a checkpoint",
         {"stopped": True, "checkpoint": last},
         (f"tunegate resume {opened.argument}",),
     )

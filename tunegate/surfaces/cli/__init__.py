@@ -1,7 +1,8 @@
 """The command line: `tunegate VERB [RUN] [--json]`. Only click is imported before a verb is known.
 
 Each verb is one small module beside this one, named like the verb, that holds `command`. The table
-below repeats their first help lines so that `tunegate --help` imports none of them; a test compares.
+below repeats their first help lines so that `tunegate --help` imports none of them; a test
+compares.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ VERBS: dict[str, str] = {
     "explain": "Explain an error kind.",
 }
 
-_EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code:>3}  {text}" for code, text in EXIT_CODES.items())
+_EPILOG = "\b\nExit codes:\n" + "\n".join(
+    f"  {code:>3}  {text}" for code, text in EXIT_CODES.items()
+)
 
 
 class Verbs(click.Group):
@@ -72,7 +75,9 @@ class Verbs(click.Group):
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(__version__, "-V", "--version", prog_name="tunegate", message="%(prog)s %(version)s")
+@click.version_option(
+    __version__, "-V", "--version", prog_name="tunegate", message="%(prog)s %(version)s"
+)
 def cli() -> None:
     """Run a fine-tune that proves itself before it spends.
 
@@ -97,9 +102,26 @@ def _usage(exc: click.ClickException) -> int:
     if "--json" in sys.argv[1:]:
         import json
 
-        error = {"kind": "usage", "message": exc.format_message(), "hint": "tunegate --help", "where": None}
+        error = {
+            "kind": "usage",
+            "message": exc.format_message(),
+            "hint": "tunegate --help",
+            "where": None,
+        }
         verb = next((arg for arg in sys.argv[1:] if arg in VERBS), None)
-        click.echo(json.dumps({"ok": False, "code": 2, "verb": verb, "run": None, "data": {}, "next": [], "error": error}))
+        click.echo(
+            json.dumps(
+                {
+                    "ok": False,
+                    "code": 2,
+                    "verb": verb,
+                    "run": None,
+                    "data": {},
+                    "next": [],
+                    "error": error,
+                }
+            )
+        )
     else:
         click.echo(f"error: {exc.format_message()}", err=True)
         context = getattr(exc, "ctx", None)

@@ -1,4 +1,6 @@
-"""Call a verb and say what came of it: text for people, one JSON object for agents, always an exit code."""
+"""Call a verb and say what came of it: text for people, one JSON object for agents, always an exit
+code.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from tunegate.errors import EXIT_INTERRUPTED, TunegateError
 MAX_JSON_BYTES = 8_000
 
 run_argument = click.argument("run", metavar="RUN", default=".", required=False)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object on stdout."
+)
 
 
 def verb(name: str, *, with_run: bool = True) -> Callable[[Callable[..., Any]], click.Command]:
@@ -36,7 +40,9 @@ def verb(name: str, *, with_run: bool = True) -> Callable[[Callable[..., Any]], 
     return decorate
 
 
-def _call(name: str, function: Callable[..., Any], as_json: bool, parameters: dict[str, Any]) -> int:
+def _call(
+    name: str, function: Callable[..., Any], as_json: bool, parameters: dict[str, Any]
+) -> int:
     from tunegate.surfaces import render
 
     run = parameters.get("run")
@@ -55,7 +61,8 @@ def _call(name: str, function: Callable[..., Any], as_json: bool, parameters: di
     except Exception as exc:  # noqa: BLE001 - the last boundary: whatever escapes is our own fault
         traceback.print_exc(file=sys.stderr)
         ours = TunegateError(
-            f"{type(exc).__name__}: {exc}", hint="this is a fault of tunegate; please report the text above"
+            f"{type(exc).__name__}: {exc}",
+            hint="this is a fault of tunegate; please report the text above",
         )
         return _fail(name, run, ours, as_json)
     if as_json:

@@ -10,7 +10,11 @@ from tunegate.verbs.run import Result
 
 
 @verb("wire")
-@click.option("--tiny", is_flag=True, help="Use a random model of about a million weights: seconds, no figures.")
+@click.option(
+    "--tiny",
+    is_flag=True,
+    help="Use a random model of about a million weights: seconds, no figures.",
+)
 def command(run: str, tiny: bool, show: Show) -> Result:
     """Gate 2: learn 20 rows by heart, save, reload, answer exactly."""
     from tunegate import verbs
