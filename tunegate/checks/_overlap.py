@@ -155,6 +155,7 @@ class _Index:
             self._plain[tuple(row.words)].append(number)
         self._common, self._grams = self._index_grams()
         self._order = Counter(word for row in rows for word in set(row.words))
+        self._vocabulary = frozenset(self._order)
         self._rare: dict[str, list[int]] = defaultdict(list)
         for number, row in enumerate(rows):
             row.own = self._own(row)
@@ -191,7 +192,7 @@ class _Index:
         size = len(own)
         keep = size - -(-size * NEAR.numerator // NEAR.denominator) + 1 if size else 0
         order = self._order
-        if len(own - order.keys()) >= keep:  # so many words that no held-out row has
+        if len(own - self._vocabulary) >= keep:  # so many words that no held-out row has
             return []
         return sorted(own, key=lambda word: (order[word], word))[:keep]
 

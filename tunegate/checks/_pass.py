@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from tunegate.checks import CheckInputs
 from tunegate.errors import DataError, TunegateError, boundary
@@ -48,11 +48,13 @@ class Seen:
         return self._text
 
     def decode(self, start: int, end: int) -> bytes:
-        """The bytes of ids [start, end)."""
-        pieces, size = self.pieces, len(self.pieces)
-        return b"".join(
-            [pieces[i] if 0 <= i < size else b"" for i in self.example.input_ids[start:end]]
-        )
+        """The bytes of ids [start, end); an id outside the vocabulary has none."""
+        ids = self.example.input_ids[start:end]
+        try:
+            return b"".join(map(self.pieces.__getitem__, ids))
+        except IndexError:
+            size = len(self.pieces)
+            return b"".join(self.pieces[token] for token in ids if 0 <= token < size)
 
     @property
     def answers(self) -> list[tuple[int, Turn]]:
@@ -69,8 +71,10 @@ class Seen:
         """The text before each answer, generation prompt included, by the `serving` or `training`
         template. Raises DataError where the template refuses the conversation.
         """
+        template = self._templates[which]
+        if template is self._templates["serving"]:  # usually both are one
+            which = "serving"
         if which not in self._prompts:
-            template = self._templates[which]
             turns = self.row.turns
             self._prompts[which] = [
                 template.render(turns[:position], add_generation_prompt=True)
@@ -128,6 +132,7 @@ def watch_batches(inputs: CheckInputs, watchers: Mapping[str, Watcher]) -> dict[
         failed = _described(error, account.label)
         errors = {name: errors.get(name, failed) for name in watchers}
     told = account.to_json()
+    account.rows.close()
     return {
         name: {"error": errors.get(name), "file": account.label, **watcher.result(told)}
         for name, watcher in watchers.items()
@@ -217,7 +222,7 @@ class RowFile:
         self._starts = array("Q")
         self._lines = array("Q")
         self._source = self._scan()
-        self._back = None if not path.is_file() else path.open("rb")
+        self._back: BinaryIO | None = None
 
     @property
     def known(self) -> int:
@@ -243,7 +248,6 @@ class RowFile:
         """Rows in the file, reading to its end."""
         for _ in self._source:
             pass
-        self.close()
         return self.known
 
     def close(self) -> None:
@@ -258,9 +262,9 @@ class RowFile:
             self._lines.append(line)
             yield row
 
-    def _again(self, index: int) -> Row | None:
+    def _again(self, index: int) -> Row:
         if self._back is None:
-            return None
+            self._back = self.path.open("rb")
         self._back.seek(self._starts[index])
         return self._parse(self._back.readline(), index=index, line=self._lines[index])
 

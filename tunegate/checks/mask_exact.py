@@ -142,7 +142,7 @@ class Watch:
             lead = _lead(text, answer, self.stops, leading)
             if lead is None:
                 return {"turn": seen.answers[number][0] + 1, **self._classified(text, answer, seen)}
-            at = len(seen.decode(0, start))
+            at = len(seen.text) - len(seen.decode(start, len(seen.example.input_ids)))
             if not _stands_right(seen, number, at, len(lead), runs, answers):
                 return {"problem": "misplaced", "turn": seen.answers[number][0] + 1}
         return None
