@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from tunegate.errors import UsageError
 from tunegate.types import Choice, Json
@@ -110,6 +111,13 @@ def choose_warmup_steps(facts: Facts, *, total_steps: int) -> Choice:
     return _choice("train.warmup_steps", value, entry, f" of {total_steps}")
 
 
+def validation_steps(*, rows: int, batch_size: int, total_steps: int, eval_steps: int) -> list[int]:
+    """Steps after which a run validates: every `eval_steps`, each epoch's last, the run's last."""
+    epoch = math.ceil(rows / batch_size)
+    every = range(eval_steps, total_steps + 1, eval_steps)
+    return sorted({*every, *range(epoch, total_steps + 1, epoch), total_steps})
+
+
 def choose_eval_steps(
     facts: Facts, *, rows: int, batch_size: int, total_steps: int, validation_rows: int
 ) -> Choice:
@@ -118,13 +126,23 @@ def choose_eval_steps(
     A validation row costs about a third of a training row, since it has no backward pass.
     """
     often, share = (facts["protocol"][n] for n in ("evaluations_per_epoch", "evaluation_share"))
-    wanted = math.ceil(math.ceil(rows / batch_size) / often["value"])
-    affordable = math.ceil(validation_rows / 3 / (share["value"] * batch_size))
-    value = max(1, min(total_steps, max(wanted, affordable)))
-    if value <= wanted:
-        return _choice("train.eval_steps", value, often)
-    reason = f"{often['reason']} would cost more than {share['reason']}"
-    return Choice("train.eval_steps", value, reason, share["source"])
+    epoch = min(math.ceil(rows / batch_size), total_steps)
+    affordable = int(share["value"] * total_steps * batch_size / (validation_rows / 3))
+    wanted = math.ceil(epoch / often["value"])
+    for every in range(max(wanted, math.ceil(total_steps / max(1, affordable))), epoch):
+        steps = validation_steps(
+            rows=rows, batch_size=batch_size, total_steps=total_steps, eval_steps=every
+        )
+        # Two validations in close succession say the same thing twice.
+        apart = min(b - a for a, b in pairwise([0, *steps])) >= every / 2
+        if apart and len(steps) <= affordable:
+            break
+    else:
+        every = epoch
+    if every == wanted:
+        return _choice("train.eval_steps", every, often)
+    reason = f"spread evenly, and {share['reason']}"
+    return Choice("train.eval_steps", every, reason, share["source"])
 
 
 def choose_max_length(*, longest_tokens: int, context: int) -> Choice:

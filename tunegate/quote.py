@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import ROUND_UP, Decimal
 from typing import Any
 
-from tunegate import memory
+from tunegate import defaults, memory
 from tunegate.types import Json, Status
 
 FORWARD_SHARE = 1 / 3
@@ -20,6 +20,9 @@ FORWARD_SHARE = 1 / 3
 
 DISK_SHARE = 0.7
 """Checkpoints may fill at most this share of the free space."""
+
+KEPT = 3
+"""Checkpoints at one time: the newest, the best, and the one being written."""
 
 SESSION_SHARE = 0.8
 """A run may take at most this share of a platform's session limit."""
@@ -48,9 +51,9 @@ def quote(
 ) -> Json:
     """The payload of quote.json.
 
-    `wire` is the wire test's observation: `step_s_median`, `save_s` and, where known, `steps`,
-    `batch_size`, `start_s`, `peak_memory_gib`, `checkpoint_bytes`. `offer` is `Offer.to_json()`.
-    Money is a decimal string; `ceiling` is what the run may cost at most, from its limits.
+    `wire` is the wire test's observation: `step_s_median`, `save_s` and, where known,
+    `batch_size`, `start_s`, `peak_memory_gib`, `checkpoint_bytes`, `tiny`. `offer` is
+    `Offer.to_json()`. Money is a decimal string; `ceiling` is what the run may cost at most, from its limits.
     """
     speed = _speed(frozen, wire)
     if speed is None or wire is None:
@@ -60,15 +63,14 @@ def quote(
     checkpoint = _checkpoint(
         speed, risk_s=60 * limits["minutes_at_risk"], mean_hours=mean_hours_between_failures
     )
-    saves = math.ceil(work_s / checkpoint["every_s"]) + math.ceil(
-        train["total_steps"] / train["eval_steps"]
-    )
+    # Also saved: the first step, and every step that is validated.
+    saves = 1 + math.ceil(work_s / checkpoint["every_s"]) + len(_validations(frozen))
     total_s = work_s + saves * speed.save_s
     parts.append({"name": "checkpoints", "seconds": round(saves * speed.save_s, 1)})
     hours = _hours(total_s / 3600, margin=margin, limits=limits, parts=parts, basis=speed.basis)
     money = _money(hours, offer, limits)
     needs = memory.estimate(frozen, dict(wire), available_gib=offer.get("memory_gib"))
-    disk = _disk(saves, wire, needs["adapter_parameters"], free_gib=offer.get("disk_free_gib"))
+    disk = _disk(wire, needs["adapter_parameters"], free_gib=offer.get("disk_free_gib"))
     problems = [
         *_over(hours, money, session_hours=session_hours),
         *_unmet(checkpoint, needs, disk),
@@ -93,13 +95,20 @@ def quote(
 def _speed(frozen: Json, wire: Mapping[str, Any] | None) -> Speed | None:
     """The measured times, scaled from the wire test's batch to this run's."""
     step_s = (wire or {}).get("step_s_median")
-    if wire is None or step_s is None or not math.isfinite(step_s) or step_s <= 0:
+    # A tiny model proves the pipeline and says nothing about the time of the real one.
+    if (
+        wire is None
+        or wire.get("tiny")
+        or step_s is None
+        or not math.isfinite(step_s)
+        or step_s <= 0
+    ):
         return None
     batch = frozen["settings"]["train"]["batch_size"]
     measured_batch = wire.get("batch_size") or batch
-    basis = f"wire: {wire.get('steps', 'some')} steps, median {step_s:.3g} s"
+    basis = f"wire: median step {step_s:.3g} s at batch {measured_batch}"
     if measured_batch != batch:
-        basis += f" at batch {measured_batch}, scaled to {batch}"
+        basis += f", scaled to {batch}"
     save_s = wire.get("save_s", wire.get("save_s_median"))
     if save_s is None:
         basis += "; time to save not measured, taken as one step"
@@ -115,7 +124,7 @@ def _speed(frozen: Json, wire: Mapping[str, Any] | None) -> Speed | None:
 def _work(frozen: Json, speed: Speed) -> tuple[float, list[Json]]:
     """Seconds of a run without its checkpoints, and the parts they consist of."""
     train = frozen["settings"]["train"]
-    passes = math.ceil(train["total_steps"] / train["eval_steps"])
+    passes = len(_validations(frozen))
     rows = frozen["data"]["validation"]["rows"]
     row_s = speed.step_s / train["batch_size"] * FORWARD_SHARE
     parts = [
@@ -124,6 +133,16 @@ def _work(frozen: Json, speed: Speed) -> tuple[float, list[Json]]:
         {"name": "validation", "seconds": round(passes * rows * row_s, 1)},
     ]
     return speed.start_s + train["total_steps"] * speed.step_s + passes * rows * row_s, parts
+
+
+def _validations(frozen: Json) -> list[int]:
+    train = frozen["settings"]["train"]
+    return defaults.validation_steps(
+        rows=frozen["data"]["train"]["rows"],
+        batch_size=train["batch_size"],
+        total_steps=train["total_steps"],
+        eval_steps=train["eval_steps"],
+    )
 
 
 def _hours(hours: float, *, margin: float, limits: Json, parts: list[Json], basis: str) -> Json:
@@ -197,19 +216,17 @@ def _crash(checkpoint: Json, speed: Speed, *, price: Decimal) -> Json:
     }
 
 
-def _disk(
-    saves: int, wire: Mapping[str, Any], adapter_parameters: int, *, free_gib: float | None
-) -> Json:
-    """Space for every checkpoint, as if none were ever deleted."""
+def _disk(wire: Mapping[str, Any], adapter_parameters: int, *, free_gib: float | None) -> Json:
+    """Space for the checkpoints that are there at one time, and the adapter."""
     measured = wire.get("checkpoint_bytes")
     one = float(measured) if measured else adapter_parameters * 16.0
-    needed = (saves + 1) * one / memory.GIB
+    needed = (KEPT + 1) * one / memory.GIB
     how = "measured by the wire test" if measured else "adapter, two moments and a copy, 16 bytes"
     return {
         "needed_gib": round(needed, 3),
         "free_gib": free_gib,
         "fits": None if free_gib is None else needed < DISK_SHARE * free_gib,
-        "basis": f"{saves} checkpoints and the adapter x {one / 2**20:.1f} MiB ({how})",
+        "basis": f"{KEPT} checkpoints and the adapter x {one / 2**20:.1f} MiB ({how})",
     }
 
 

@@ -15,19 +15,19 @@ from tunegate.types import Json, Offer
 
 FREE = Offer("local", "2 CPU cores", "0", "USD", "own machine", "2026-11-30", 16.0, 40.0).to_json()
 PAID = {**FREE, "price_per_h": "2.00", "currency": "CNY", "source": "price list"}
-WIRE = {"step_s_median": 1.2, "save_s": 0.4, "steps": 23, "peak_memory_gib": 1.9}
+WIRE = {"step_s_median": 1.2, "save_s": 0.4, "peak_memory_gib": 1.9}
 RUN = frozen({"limits": {"money": "5 CNY", "hours": 3}})
 
 
 def test_the_parts_add_up_to_the_hours() -> None:
     found = quote(RUN, WIRE, FREE)
     seconds = {part["name"]: part["seconds"] for part in found["hours"]["parts"]}
-    # 100 steps; 6 validations of 100 rows at a third of a row's 0.15 s.
+    # 100 steps; validation after 20, 40, 50, 60, 80 and 100: 100 rows at a third of 0.15 s each.
     assert seconds["steps"] == 120.0
     assert seconds["validation"] == 30.0
     assert found["hours"]["value"] == pytest.approx(sum(seconds.values()) / 3600, abs=1e-4)
     assert found["hours"]["with_margin"] == pytest.approx(1.5 * found["hours"]["value"], abs=1e-4)
-    assert found["hours"]["basis"] == "wire: 23 steps, median 1.2 s"
+    assert found["hours"]["basis"] == "wire: median step 1.2 s at batch 8"
     assert found["verdict"] == "pass"
 
 
@@ -43,7 +43,9 @@ def test_money_is_price_times_hours_rounded_up() -> None:
     assert found["money"]["ceiling"] == "5"
 
 
-@pytest.mark.parametrize("wire", [None, {}, {"step_s_median": None}, {"step_s_median": 0.0}])
+@pytest.mark.parametrize(
+    "wire", [None, {}, {"step_s_median": None}, {"step_s_median": 0.0}, {**WIRE, "tiny": True}]
+)
 def test_without_a_measurement_nothing_is_told(wire: dict[str, Any] | None) -> None:
     found = quote(RUN, wire, FREE)
     assert found["verdict"] == "cannot_tell"
@@ -92,7 +94,7 @@ def test_the_optimum_binds_where_it_is_shorter() -> None:
         ({**WIRE, "step_s_median": 90.0}, FREE, "limits.hours"),
         ({**WIRE, "step_s_median": 60.0}, {**PAID, "price_per_h": "20"}, "limits.money"),
         ({**WIRE, "peak_memory_gib": 15.0}, FREE, "memory"),
-        ({**WIRE, "checkpoint_bytes": 5e9}, FREE, "disk"),
+        ({**WIRE, "checkpoint_bytes": 9e9}, FREE, "disk"),
         ({**WIRE, "save_s": 700.0}, FREE, "minutes_at_risk"),
     ],
 )
