@@ -53,7 +53,8 @@ def quote(
 
     `wire` is the wire test's observation: `step_s_median`, `save_s` and, where known,
     `batch_size`, `start_s`, `peak_memory_gib`, `checkpoint_bytes`, `tiny`. `offer` is
-    `Offer.to_json()`. Money is a decimal string; `ceiling` is what the run may cost at most, from its limits.
+    `Offer.to_json()`. Money is a decimal string; `ceiling` is what the run may cost at most, from
+    its limits.
     """
     speed = _speed(frozen, wire)
     if speed is None or wire is None:
