@@ -1,0 +1,119 @@
+"""Parts of the checks by property: the mask against other masks, overlap against brute force."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.stand_ins import Trainer, masked_by_prompt, run, verdict
+from tests.toys import chat, write_rows
+from tunegate.checks._overlap import GRAM, MIN_WORDS_NEAR, NEAR, Overlaps, words
+from tunegate.checks._pass import RowFile
+from tunegate.checks._splits import order_problem
+from tunegate.types import IGNORED, Example, Status
+
+ROW = chat("Say yes: yes", "yes")
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    inputs = run(tmp_path_factory.mktemp("run"), train=[ROW])
+    (batch,) = Trainer(masked_by_prompt).batches(inputs.job)
+    return inputs, batch[0]
+
+
+class Fixed:
+    """A trainer of one row, with the labels that it is given."""
+
+    def __init__(self, example: Example, chosen: frozenset[int]) -> None:
+        self.example, self.chosen = example, chosen
+
+    def batches(self, job):
+        ids = self.example.input_ids
+        labels = [token if n in self.chosen else IGNORED for n, token in enumerate(ids)]
+        yield [Example(0, ids, labels)]
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_the_mask_passes_if_and_only_if_it_is_the_right_one(base, data):
+    inputs, example = base
+    right = frozenset(n for n, label in enumerate(example.labels) if label != IGNORED)
+    size = len(example.input_ids)
+    flips = data.draw(st.frozensets(st.integers(0, size - 1), max_size=3))
+    chosen = right ^ flips
+    newline = frozenset({size - 1})  # the template's newline after the end may be trained
+    found = verdict("mask_exact", type(inputs)(inputs.frozen, Fixed(example, chosen), inputs.job))
+    assert (found.status == Status.PASS) == (chosen in (right, right | newline))
+
+
+TEXTS = st.lists(st.sampled_from("abcdefghijklmno"), min_size=1, max_size=24)
+
+
+@settings(max_examples=80)
+@given(st.lists(TEXTS, min_size=1, max_size=6), st.lists(TEXTS, min_size=1, max_size=6))
+def test_near_equality_misses_nothing_that_brute_force_finds(held, train):
+    overlaps = Overlaps(key=None)
+    for line, text in enumerate(held):
+        overlaps.add("test", line, " ".join(text), {}, held=True)
+    for line, text in enumerate(train):
+        overlaps.add("train", line, " ".join(text), {}, held=False)
+    got = {
+        item["lines"][0]
+        for item in overlaps.to_json()["rows_found"]
+        if item["kind"] in ("exact", "plain", "near", "grams")
+    }
+    want = set()
+    for line, text in enumerate(held):
+        for other in train:
+            one, two = set(text), set(other)
+            small = min(len(one), len(two))
+            near = len(one & two) * NEAR.denominator >= len(one | two) * NEAR.numerator
+            if text == other or (near and small >= MIN_WORDS_NEAR):
+                want.add(line)
+    assert want <= got
+    for line in got - want:  # found by sequences of words alone
+        assert len(held[line]) >= GRAM
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Where's my ORDER?!", ["where", "s", "my", "order"]),
+        ("Ｗhere  Straße", ["where", "strasse"]),
+        ("雨衣ab", ["雨", "衣", "ab"]),
+        ("...", []),
+    ],
+)
+def test_words_drop_case_punctuation_and_width(text, found):
+    assert words(text) == found
+
+
+def test_rows_can_be_read_in_any_order(tmp_path):
+    path = write_rows(tmp_path / "a.jsonl", [chat(f"q{n}", f"a{n}") for n in range(9)])
+    path.write_text(path.read_text().replace("\n", "\n\n", 2))
+    rows = RowFile(path, system="s")
+    order = [4, 0, 8, 8, 3]
+    got = [rows.get(n) for n in order]
+    assert [row and row.answer for row in got] == [f"a{n}" for n in order]
+    assert [row and row.line for row in got] == [7, 1, 11, 11, 6]
+    assert rows.get(9) is None
+    assert rows.get(-1) is None
+    assert rows.count() == 9
+    rows.close()
+
+
+ROLES = st.lists(st.sampled_from(["system", "user", "assistant", "tool"]), max_size=7)
+
+
+@given(ROLES)
+def test_an_order_without_a_problem_alternates(roles):
+    if order_problem(roles) is not None:
+        return
+    rest = [role for role in roles[roles[:1] == ["system"] :] if role != "tool"]
+    assert rest[0] == "user"
+    assert ("user", "user") not in pairwise(rest)
+    assert "system" not in rest
