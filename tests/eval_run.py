@@ -384,3 +384,129 @@ def _verdict(check: str, status: str, summary: str, **more: object) -> Json:
     }
     out.update(more)
     return out
+
+
+def run(report: Json) -> Json:
+    """Everything that the page gets beside the report."""
+    from tunegate.decide import decide
+
+    rows = metrics_rows()
+    validation = [(r["step"], r["validation_loss"]) for r in rows if "validation_loss" in r]
+    lineage = [{"run": "triage", "data_digest": "d", "settings_digest": "s"}]
+    return {
+        "frozen": frozen(),
+        "research": research(),
+        "verdicts": verdicts(),
+        "wire": {"rows": 20, "exact": 20, "stopped": 20, "step_s_median": 2.02},
+        "quote": quote(),
+        "release": {
+            "level": 1,
+            "why": "a check is waived, which only a person may do",
+            "approver": "robin",
+            "decision": "release",
+            "money_ceiling": "0",
+            "plan_digest": "9d" * 32,
+            "waived": {"leak_check": "rows were written one by one, there are no groups"},
+        },
+        "receipt": receipt(),
+        "metrics": rows,
+        "decision": decide(report, lineage, validation=validation),
+        "cost": {
+            "money": "0",
+            "currency": "USD",
+            "basis": "214 s at 0 USD an hour, own machine",
+        },
+        "hardware": {"device": "2 CPU cores", "memory_gib": 7.6, "peak_memory_gib": 2.41},
+        "times": {"wire_s": 34.0, "train_s": 214.2, "eval_raw_s": 61.0, "eval_tuned_s": 21.5},
+        "attempts": [
+            {"number": 1, "outcome": "out_of_memory"},
+            {"number": 2, "outcome": "trained"},
+        ],
+        "made": {"by": "eval", "at": "2026-11-30T19:51:00+00:00", "version": "0.1.0"},
+    }
+
+
+def research() -> Json:
+    """Gate 1, open with one answered question."""
+    return {
+        "verdict": "pass",
+        "problems": [],
+        "warnings": ["classes with fewer than 20 test rows: order_status, missing_item"],
+        "questions": [
+            {
+                "id": "eval.test.rows",
+                "question": "why is that enough, given that small gains are wanted?",
+                "why": "240 test rows show differences from 8 points only",
+                "source": "facts/bands.json",
+                "answer": {"answer": "the gain aimed at is 20 points", "source": "run plan"},
+                "open": False,
+            }
+        ],
+        "known_issues": [],
+        "evaluation": {
+            "n_test": 240,
+            "smallest_detectable_difference": 0.0803,
+            "assumed": {"power": 0.8, "alpha": 0.05, "discordance": 0.2},
+            "method": "McNemar's test on paired rows, sample size after Connor (1987)",
+        },
+    }
+
+
+def quote() -> Json:
+    """A quote for two processor cores."""
+    lines = [
+        ("weights", 0.501, "134,515,008 x 4 bytes"),
+        ("adapter", 0.018, "4,884,480 x 4 bytes"),
+        ("gradients", 0.018, "4,884,480 x 4 bytes"),
+        ("optimizer", 0.036, "4,884,480 x 8 bytes (two moments)"),
+        ("activations", 1.236, "960 tokens x 30 layers x 576 x 20 x 4 bytes"),
+        ("logits", 0.035, "96 answer tokens x 49,152 x 8 bytes (values and gradients)"),
+        ("runtime", 0.5, "interpreter and libraries"),
+    ]
+    return {
+        "offer": {"platform": "local", "device": "2 CPU cores", "price_per_h": "0"},
+        "hours": {"value": 0.0661, "with_margin": 0.0992, "ceiling": 3.0},
+        "money": {"value": "0", "with_margin": "0", "ceiling": "0", "currency": "USD"},
+        "checkpoint": {
+            "every_s": 148.5,
+            "minutes_at_risk": 10.0,
+            "reason": "Young's optimum for saves of 0.12 s and one failure in 24 h (assumed)",
+        },
+        "crash": {"expected_minutes": 1.24, "worst_minutes": 2.51},
+        "memory": {
+            "lines": [{"name": n, "gib": g, "formula": f} for n, g, f in lines],
+            "sum_gib": 2.34,
+            "measured_gib": 2.29,
+            "headroom_gib": 0.23,
+            "total_gib": 2.52,
+            "available_gib": 7.6,
+            "fits": True,
+            "basis": "measured by the wire test",
+        },
+    }
+
+
+def receipt() -> Json:
+    """A receipt that proves training."""
+    return {
+        "planned_steps": 102,
+        "steps": 102,
+        "first_loss": 1.48,
+        "last_loss": 0.07,
+        "losses_finite": True,
+        "grad_norm_max": 1.98,
+        "rows_seen": 816,
+        "tokens": 96900,
+        "answer_tokens": 9622,
+        "adapter": {
+            "path": "adapter/adapter_model.safetensors",
+            "sha256": "7c" * 32,
+            "bytes": 19562016,
+            "changed": True,
+        },
+        "best": {"step": 85, "validation_loss": 0.158},
+        "effect": {"probes": 8, "changed": 8},
+        "train_s": 214.2,
+        "peak_memory_gib": 2.41,
+        "worker_sha256": "8b" * 32,
+    }

@@ -8,6 +8,7 @@ from tunegate.compare.lookup import other_slices, pair
 from tunegate.compare.wording import accuracy, counted, gap
 from tunegate.types import Json
 
+NAMES = {"raw": "the base", "tuned": "the tuned model", "teacher": "the teacher"}
 TRUNCATED = 0.01
 """Share of outputs cut by the length limit above which a column is not graded fairly (AR-4)."""
 GAP = 0.02
@@ -66,17 +67,17 @@ def _readings(report: Json) -> Iterator[Json]:
             if cut["n"] and cut["rate"] > TRUNCATED:
                 yield _caution(
                     "truncated",
-                    f"{counted(cut)} outputs of {column} on {slice_name} were cut by the length "
-                    "limit; they may have been right, had they been let finish.",
+                    f"{counted(cut)} outputs of {NAMES.get(column, column)} on {slice_name} were "
+                    "cut by the length limit; they may have been right, had they been let finish.",
                     column=column,
                     slice_name=slice_name,
                 )
             if table["gap"] > GAP:
                 yield _caution(
                     "format_gap",
-                    f"On {slice_name}, {column} is right in {accuracy(table)} read strictly and in "
-                    f"{accuracy(table, 'tolerant')} read tolerantly: the answer is there, its form "
-                    "is not.",
+                    f"On {slice_name}, {NAMES.get(column, column)} is right in {accuracy(table)} "
+                    f"read strictly and in {accuracy(table, 'tolerant')} read tolerantly: there "
+                    "the answer is right and its form is not.",
                     column=column,
                     slice_name=slice_name,
                 )

@@ -23,8 +23,8 @@ def points(value: float, *, sign: bool = True) -> str:
 
 
 def p_value(p: float) -> str:
-    """`p < 0.001` or `p = 0.034`."""
-    return f"p <{NARROW}0.001" if p < 0.001 else f"p = {p:.3f}"
+    """`p < 0.001` or `p = 0.034`, which no line break parts."""
+    return "p\u00a0<\u00a00.001" if p < 0.001 else f"p\u00a0=\u00a0{p:.3f}"
 
 
 def interval(low: float, high: float) -> str:

@@ -1,0 +1,366 @@
+"""The page: it loads nothing, escapes everything, shows what it got and says what is missing."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from tests import eval_run
+from tests.core.test_compare import small
+from tests.eval_run import LABELS
+from tunegate.compare import compare
+from tunegate.report import markdown, page
+from tunegate.report import wording as words
+from tunegate.report.class_views import by_class, confusion
+from tunegate.report.curve_view import curve_view
+from tunegate.types import Json
+
+HOSTILE = "</style><script>alert(1)</script><img src=x onerror=alert(2)>\"'&|`*\ud800\x07"
+VOID = {"meta", "link", "img", "br", "hr", "input"}
+SVG_EMPTY = {"rect", "line", "circle", "path"}
+
+
+class Seen(HTMLParser):
+    """What a browser would make of the page: its tags, attributes and texts."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.texts: list[str] = []
+        self.open: list[str] = []
+        self.faults: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+        if tag not in SVG_EMPTY:
+            self.faults.append(f"<{tag}/>")
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.faults.append(f"</{tag}> at {self.getpos()}")
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.texts)
+
+
+@pytest.fixture(scope="module")
+def report() -> Json:
+    return compare(eval_run.columns(), eval_run.gold(), eval_run.frozen(), notes=eval_run.notes())
+
+
+@pytest.fixture(scope="module")
+def run(report: Json) -> Json:
+    return eval_run.run(report)
+
+
+@pytest.fixture(scope="module")
+def html(report: Json, run: Json) -> str:
+    return page(report, run=run)
+
+
+def check_harmless(html: str) -> Seen:
+    seen = Seen(html)
+    assert seen.faults == [] and seen.open == []
+    assert not set(seen.tags) & {
+        "script",
+        "link",
+        "img",
+        "iframe",
+        "object",
+        "embed",
+        "base",
+        "form",
+    }
+    names = {name for name, _ in seen.attributes}
+    assert not [name for name in names if name.startswith("on")]
+    assert not names & {"src", "href", "srcset", "action", "xlink:href"}
+    assert not [value for _, value in seen.attributes if "://" in value]
+    style = html[html.index("<style>") : html.index("</style>")]
+    assert not re.search(r"@import|url\(|https?:", style)
+    assert "default-src 'none'" in html
+    html.encode("utf-8")
+    return seen
+
+
+def test_the_page_loads_nothing_and_every_tag_is_closed(html: str) -> None:
+    check_harmless(html)
+
+
+def test_the_page_is_a_pure_function(report: Json, run: Json, html: str) -> None:
+    before = json.dumps([report, run], sort_keys=True)
+    assert page(report, run=run) == html
+    assert json.dumps([report, run], sort_keys=True) == before
+
+
+def poison(node: Any, keep: Callable[[tuple[Any, ...]], bool], path: tuple[Any, ...] = ()) -> Any:
+    """Every text of a structure replaced by a hostile one, but for those that steer the page."""
+    if isinstance(node, dict):
+        return {key: poison(item, keep, (*path, key)) for key, item in node.items()}
+    if isinstance(node, list | tuple):
+        return [poison(item, keep, (*path, index)) for index, item in enumerate(node)]
+    return HOSTILE if isinstance(node, str) and not keep(path) else node
+
+
+def test_texts_from_outside_are_shown_and_never_obeyed(report: Json, run: Json) -> None:
+    poisoned = poison(run, lambda path: path[-1] == "next")
+    steering = {"a", "b", "slice", "reading", "kind", "main", "column"}
+    bad = poison(report, lambda path: path[-1] in steering and path[0] != "failures")
+    bad["labels"], bad["escape"] = report["labels"], report["escape"]
+    for _, text in ((0, page(bad, run=poisoned)), (1, page(report, run=poisoned))):
+        seen = check_harmless(text)
+        assert "<script>alert(1)</script>" in seen.text
+    short = markdown(bad, poisoned)
+    assert "<script" not in short.replace("\\<script", "")
+    short.encode("utf-8")
+
+
+def test_labels_and_keys_from_outside_are_escaped_too() -> None:
+    frozen = eval_run.frozen()
+    name = "<script>alert(3)</script>|x"
+    frozen["settings"]["task"] = {**eval_run.TASK, "schema": None, "labels": [name, "b"]}
+    frozen["settings"]["eval"]["slices"] = {}
+    frozen["settings"]["<b>"] = {"<i>": "x"}
+    frozen["environment"] = {"<u>": "1"}
+    gold = [
+        {"id": f"test:{i}", "slice": "test", "answer": json.dumps({"intent": name}), "kind": name}
+        for i in range(4)
+    ]
+    rows = {
+        f"test:{i}": {"id": f"test:{i}", "output": json.dumps({"intent": "b" if i else name})}
+        for i in range(4)
+    }
+    found = compare({"raw": rows, "tuned": rows, "<i>odd</i>": rows}, gold, frozen)
+    seen = check_harmless(page(found, run={"frozen": frozen, "times": {"<b>_s": 1.0}}))
+    assert "script" not in seen.tags and not set(seen.tags) & {"i", "u"}
+    table = [line for line in markdown(found, {}).splitlines() if line.startswith("|")]
+    assert any("alert(3)" in line for line in table)
+    for line in table:
+        assert len(re.findall(r"(?<!\\)\|", line)) in (4, 5, 6)
+
+
+def test_an_address_in_a_reason_is_text_and_no_link(report: Json, run: Json) -> None:
+    own = copy.deepcopy(run)
+    own["frozen"]["choices"][0]["source"] = "https://example.org/rule"
+    seen = check_harmless(page(report, run=own))
+    assert "https://example.org/rule" in seen.text
+
+
+def test_figures_on_the_page_are_the_reports(report: Json, html: str) -> None:
+    text = Seen(html).text
+    for column in ("raw", "tuned", "teacher"):
+        table = report["slices"]["test"]["columns"][column]["strict"]
+        for rate in (table["accuracy"], table["schema"], table["escape"]["recall"]):
+            assert f"{100 * rate['rate']:.1f}" in text
+            assert f"{100 * rate['low']:.1f}–{100 * rate['high']:.1f}" in text
+    for pair in report["pairs"]:
+        assert words.points(pair["difference"]) in text
+    for sentence in (report["verdict"]["sentence"], *report["verdict"]["not_moved"]):
+        assert sentence in text
+
+
+def test_another_report_gives_other_figures(report: Json, run: Json) -> None:
+    other = copy.deepcopy(report)
+    accuracy = other["slices"]["test"]["columns"]["tuned"]["strict"]["accuracy"]
+    accuracy.update(right=123, rate=123 / 240, low=0.4, high=0.6)
+    changed = Seen(page(other, run=run)).text
+    assert "123 of 240" in changed and "40.0–60.0" in changed
+
+
+def test_every_part_of_the_run_is_on_the_page(run: Json, html: str) -> None:
+    text = Seen(html).text
+    for verdict in run["verdicts"]:
+        assert verdict["summary"] in text
+        for looked_away in verdict["not_checked"]:
+            assert looked_away in text
+    for choice in run["frozen"]["choices"]:
+        assert choice["reason"] in text
+    for line in run["quote"]["memory"]["lines"]:
+        assert line["formula"] in text
+    for sentence in run["decision"]["because"]:
+        assert sentence in text
+    for digest in run["frozen"]["digests"].values():
+        assert digest in text
+    for part in ("robin", "rows were written one by one", "2.13.0", "checkpoint of step 85"):
+        assert part in text
+    assert text.count("Waived by a person") == 1
+
+
+def test_trained_tokens_are_marked(run: Json, html: str) -> None:
+    assert (
+        html.count("<mark>{&#34;intent&#34;: &#34;order_status&#34;}&lt;|im_end|&gt;</mark>") == 3
+    )
+    without = copy.deepcopy(run)
+    for verdict in without["verdicts"]:
+        verdict["samples"] = [{"line": 7, "supervised_text": "only <this>", "none": None}]
+    found = compare(eval_run.columns(), eval_run.gold(), eval_run.frozen())
+    text = Seen(page(found, run=without)).text
+    assert "only <this>" in text and "line 7" in text
+
+
+def test_what_was_not_run_is_said(report: Json) -> None:
+    for run in ({}, dict.fromkeys(("frozen", "quote", "verdicts", "metrics", "receipt"))):
+        text = check_harmless(page(report, run=run)).text
+        for sentence in (
+            "No training was logged.",
+            "Gate 1 was not run.",
+            "No check was run.",
+            "Nothing was released.",
+            "Memory was not estimated",
+            "No cost was recorded.",
+            "There is no receipt of a training.",
+            "every check of gate 2",
+        ):
+            assert sentence in text
+        assert markdown(report, run).startswith("# triage: Gain shown")
+
+
+def reports() -> dict[str, Json]:
+    gold = LABELS[:6] * 10
+    wrong = [LABELS[(LABELS.index(label) + 1) % 6] for label in gold]
+    text_frozen = eval_run.frozen()
+    text_frozen["settings"]["task"] = {"answer": "text", "class": None}
+    text_frozen["settings"]["eval"]["slices"] = {}
+    text_gold = [{"id": "test:0", "slice": "test", "answer": "Yes."}]
+    text_rows = {"test:0": {"id": "test:0", "output": "yes"}}
+    field_frozen = copy.deepcopy(text_frozen)
+    field_frozen["settings"]["task"] = {"answer": "json", "schema": None, "class": None}
+    field_gold = [{"id": "test:0", "slice": "test", "answer": '{"a": 1, "b": "x"}'}]
+    field_rows = {"test:0": {"id": "test:0", "output": '{"a": 1}'}}
+    return {
+        "format_only": compare(*small({"raw": [g.upper() for g in gold], "tuned": gold}, gold)),
+        "worse": compare(*small({"raw": gold, "tuned": wrong}, gold)),
+        "no_gain": compare(*small({"raw": wrong, "tuned": wrong}, gold)),
+        "raw_only": compare(*small({"raw": gold}, gold)),
+        "tuned_only": compare(*small({"tuned": gold}, gold)),
+        "all_right": compare(*small({"raw": wrong, "tuned": gold, "anchor": gold}, gold)),
+        "text": compare({"raw": text_rows, "tuned": text_rows}, text_gold, text_frozen),
+        "fields": compare({"raw": field_rows, "tuned": field_rows}, field_gold, field_frozen),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("format_only", "Form only"),
+        ("worse", "Training made it worse"),
+        ("no_gain", "No gain is shown"),
+        ("raw_only", "the tuned model was not evaluated"),
+        ("tuned_only", "the base with its best prompt was not evaluated"),
+        ("all_right", "The tuned column has no wrong row."),
+        ("text", "1 row, per cent"),
+        ("fields", "By field"),
+    ],
+)
+def test_reports_of_every_kind_have_a_page(name: str, sentence: str) -> None:
+    found = reports()[name]
+    run = eval_run.run(found)
+    assert sentence in check_harmless(page(found, run=run)).text
+    assert markdown(found, run)
+
+
+def test_classes_are_sorted_by_the_tuned_columns_weakness(report: Json) -> None:
+    rows = by_class(report)
+    assert {row["label"] for row in rows} == set(LABELS)
+    tuned = [
+        bar["recall"]["rate"] for row in rows for bar in row["bars"] if bar["column"] == "tuned"
+    ]
+    assert tuned == sorted(tuned)
+
+
+def test_the_matrix_is_the_tuned_columns(report: Json) -> None:
+    matrix = confusion(report)
+    assert matrix is not None
+    sparse = report["slices"]["test"]["columns"]["tuned"]["strict"]["confusion"]
+    for row in matrix["rows"]:
+        assert (
+            sum(cell["count"] for cell in row["cells"])
+            == row["n"]
+            == sum(sparse[row["label"]].values())
+        )
+        assert sum(cell["share"] for cell in row["cells"]) == pytest.approx(1)
+        assert [cell["said"] for cell in row["cells"] if cell["right"]] == [row["label"]]
+
+
+def test_the_curve_marks_the_minimum_and_the_checkpoint() -> None:
+    view = curve_view(eval_run.metrics_rows(), {"best": {"step": 102}})
+    assert view is not None
+    assert (view["minimum"]["step"], view["chosen"]["step"]) == (85, 102)
+    places = [value for point in view["points"] for value in (point["x"], point["y"])]
+    assert all(0 <= value <= 100 for value in places)
+    lowest = max(view["points"], key=lambda point: point["y"])
+    assert lowest["step"] == 85  # y runs downwards
+    assert view["x_ticks"][0] == {"at": 0.0, "label": "0"}
+    assert [tick["label"] for tick in view["y_ticks"]] == ["0.05", "0.1", "0.2", "0.5", "1"]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"step": 1, "loss": 0.5}],
+        [{"step": 1, "loss": 0.5}, {"step": 1, "loss": 0.4}],
+        [{"step": s, "loss": 0.3} for s in range(1, 5)],
+        [{"step": 1, "loss": float("nan")}, {"step": 2, "loss": 1.0}, {"step": 3, "loss": 0.0}],
+        [{"step": s, "loss": 10.0 ** -(s % 7)} for s in range(1, 3000)],
+    ],
+)
+def test_odd_curves_are_drawn(rows: list[Json]) -> None:
+    view = curve_view(rows, None)
+    assert view is not None
+    numbers = [float(item) for item in re.findall(r"-?[\d.]+", view["train"] + view["smooth"])]
+    assert all(0 <= item <= 1000 for item in numbers)
+    assert len(view["train"].split("L")) <= 402
+
+
+def test_no_curve_without_losses() -> None:
+    assert curve_view([], None) is None
+    assert curve_view([{"step": 1, "loss": float("inf")}], {}) is None
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "expected"),
+    [
+        (words.duration, 0.42, "0.4 s"),
+        (words.duration, 59.6, "1 min"),
+        (words.duration, 214.2, "3 min 34 s"),
+        (words.duration, 3900, "1 h 5 min"),
+        (words.duration, None, "–"),
+        (words.plain, 0.8958, "89.6"),
+        (words.plain, None, "–"),
+        (words.points, -0.0001, "0.0"),
+        (words.points, -0.062, "−6.2"),
+        (words.percent, 1.0, "100.0 %"),
+        (words.number, 134515008, "134 515 008"),
+        (words.value, True, "yes"),
+        (words.value, 0.0002, "0.0002"),
+        (words.value, ["q_proj", "v_proj"], "q_proj, v_proj"),
+        (words.value, None, "none"),
+        (words.value, {"a": [1]}, '{"a": [1]}'),
+        (words.bare_p, 0.00001, "< 0.001"),
+        (words.bare_p, 0.0342, "0.034"),
+        (words.when, "2026-11-30T19:51:00+00:00", "30 November 2026, 19:51 UTC"),
+        (words.when, "yesterday", "yesterday"),
+        (words.short, "ab" * 32, "abababababab"),
+    ],
+)
+def test_values_are_written(function: Callable[[Any], str], given: Any, expected: str) -> None:
+    assert function(given).replace("\u202f", " ").replace("\u00a0", " ") == expected

@@ -1,0 +1,183 @@
+"""Views of the headline, the three columns and the paired tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tunegate.compare.lookup import table
+from tunegate.report.wording import title
+from tunegate.types import Json
+
+KIND_TITLES = {
+    "gain": "Gain shown",
+    "format_only": "Form only",
+    "no_gain": "No gain shown",
+    "worse": "Worse",
+    "unmeasured": "Not measured",
+}
+NEXT_TITLES = {
+    "serve": "Do the serving maths",
+    "preference": "Run a preference pass for form",
+    "data": "Improve the data",
+    "one_knob": "Turn one knob",
+    "stop": "Stop and find out why",
+    "fix_eval": "Mend the evaluation first",
+}
+
+
+def headline(report: Json, run: Mapping[str, Any]) -> Json:
+    """Name, verdict and next step."""
+    decision, frozen = run["decision"], run["frozen"] or {}
+    made = run["made"] or {}
+    return {
+        "name": report.get("name") or frozen.get("name") or "run",
+        "kind": report["verdict"]["kind"],
+        "kind_title": KIND_TITLES[report["verdict"]["kind"]],
+        "model": (frozen.get("base") or {}).get("model"),
+        "framework": ((frozen.get("settings") or {}).get("train") or {}).get("framework"),
+        "at": made.get("at"),
+        "next_title": NEXT_TITLES.get(decision["next"], decision["next"]) if decision else None,
+        "decision": decision,
+    }
+
+
+def columns(report: Json, run: Mapping[str, Any]) -> list[Json]:
+    """Each column with what it is, for the headings and the tiles."""
+    out = []
+    for name, about in report["columns"].items():
+        figures = table(report, name)
+        out.append(
+            {
+                "name": name,
+                "title": title(name),
+                "about": _about(name, about, run) if about is not None else "not run",
+                "present": figures is not None,
+                "accuracy": figures["strict"]["accuracy"] if figures else None,
+                "seconds": (about or {}).get("seconds"),
+                "money": (about or {}).get("money"),
+                "currency": (about or {}).get("currency"),
+                "candidates": (about or {}).get("candidates") or [],
+            }
+        )
+    return out
+
+
+def _about(name: str, about: Json, run: Mapping[str, Any]) -> str:
+    chosen = about.get("chosen") or about
+    if name == "raw" and chosen.get("prompt"):
+        shots = chosen.get("shots") or 0
+        said = [
+            f"prompt “{chosen['prompt']}”",
+            f"{shots} worked example{'s' if shots != 1 else ''}",
+        ]
+        if chosen.get("constrained"):
+            said.append("decoding held to the schema")
+        return ", ".join(said)
+    if name == "tuned":
+        best = ((run["receipt"] or {}).get("best") or {}).get("step")
+        return "the serving prompt alone" + (
+            f", checkpoint of step {best}" if best is not None else ""
+        )
+    if name == "teacher":
+        return str(about.get("model") or "recorded answers")
+    return str(about.get("model") or "its own answers")
+
+
+def slice_table(report: Json, name: str) -> Json:
+    """Rows of figures of a slice: label, and by column a rate with its interval or None."""
+    part = report["slices"][name]
+    return {
+        "name": name,
+        "n": part["n"],
+        "kind": part["kind"],
+        "majority": part["majority"],
+        "columns": list(part["columns"]),
+        "rows": list(_rows(part)),
+        "volumes": list(_volumes(part)),
+    }
+
+
+def _rows(part: Json) -> Iterator[Json]:
+    paths = [
+        ("Accuracy", "strict", ("strict", "accuracy")),
+        ("Accuracy, read tolerantly", "tolerant", ("tolerant", "accuracy")),
+        ("Schema adherence", "schema", ("strict", "schema")),
+        ("Macro F1 over classes", "macro_f1", ("strict", "macro_f1")),
+        ("Recall of the escape class", "escape_recall", ("strict", "escape", "recall")),
+        ("Precision of the escape class", "escape_precision", ("strict", "escape", "precision")),
+    ]
+    for label, key, path in paths:
+        if part["kind"] == "rule" and key == "tolerant":
+            continue  # rules are read in one way only
+        cells = [
+            {"column": column, **_cell(figures, path)}
+            for column, figures in part["columns"].items()
+        ]
+        if any(cell["value"] is not None for cell in cells):
+            yield {"label": label, "key": key, "cells": cells}
+
+
+def _cell(figures: Json | None, path: tuple[str, ...]) -> Json:
+    found: Any = figures
+    for step in path:
+        found = (found or {}).get(step)
+    if not found:
+        return {"value": None, "low": None, "high": None, "right": None, "n": None}
+    return {
+        "value": found.get("rate", found.get("value")),
+        "low": found["low"],
+        "high": found["high"],
+        "right": found.get("right"),
+        "n": found.get("n"),
+    }
+
+
+def _volumes(part: Json) -> Iterator[Json]:
+    """Counts that belong beside the rates: a model that always escapes recalls every escape."""
+    cuts = [(figures or {}).get("truncated") for figures in part["columns"].values()]
+    yield {
+        "label": "Outputs cut by the length limit",
+        "cells": [cut["right"] if cut and cut["n"] else None for cut in cuts],
+    }
+    escapes = {
+        column: ((figures or {}).get("strict") or {}).get("escape")
+        for column, figures in part["columns"].items()
+    }
+    present = [item for item in escapes.values() if item]
+    if present:
+        yield {
+            "label": f"Times the escape class was said (it is right {present[0]['gold']} times)",
+            "cells": [item["said"] if item else None for item in escapes.values()],
+        }
+
+
+def pairs(report: Json) -> list[Json]:
+    """Paired differences in the order of the slices, all on one axis from -scale to +scale."""
+    reach = max((max(abs(p["low"]), abs(p["high"])) for p in report["pairs"]), default=0.0)
+    scale = next(step for step in (0.1, 0.25, 0.5, 0.75, 1.0) if reach <= step or step == 1.0)
+    return [
+        {
+            **pair,
+            "title": f"{title(pair['a'])} {'−'} {title(pair['b']).lower()}",
+            "reading_title": "" if pair["reading"] == "strict" else "read tolerantly",
+            "scale": scale,
+            "at": _place(pair["difference"], scale),
+            "from": _place(pair["low"], scale),
+            "to": _place(pair["high"], scale),
+            "direction": _direction(pair),
+        }
+        for pair in report["pairs"]
+        if pair["reading"] == "strict" or report["slices"][pair["slice"]]["kind"] == "class"
+    ]
+
+
+def _place(value: float, scale: float) -> float:
+    """Per cent of the axis from -scale to +scale."""
+    return 50 + 50 * max(-1.0, min(1.0, value / scale))
+
+
+def _direction(pair: Json) -> str:
+    if not pair["significant"]:
+        return "unclear"
+    return "up" if pair["difference"] > 0 else "down"
