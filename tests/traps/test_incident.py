@@ -1,4 +1,4 @@
-"""The two run files of examples/incident, at the level of the checks: refused, and right when mended.
+"""The two run files of examples/incident, at the level of the checks: refused, right when mended.
 
 Stand-in base: a small tokenizer with SmolLM2's template. The run files themselves, on the real
 base, are checked through the command line elsewhere.
