@@ -116,6 +116,7 @@ def gate_problems(
     research: Json | None,
     checks: Json | None,
     wire: Json | None,
+    quote: Json | None,
     waived: Mapping[str, str],
 ) -> list[str]:
     """Everything that keeps gates 1 and 2 closed, in the order in which to mend it."""
@@ -133,6 +134,8 @@ def gate_problems(
         problems.append("wire was not run")
     elif wire["verdict"]["status"] != Status.PASS and "wire" not in waived:
         problems.append(f"wire {wire['verdict']['status']}: {wire['verdict']['summary']}")
+    if quote is not None and quote["verdict"] != Status.PASS and "quote" not in waived:
+        problems += [f"quote: {text}" for text in quote["problems"]] or ["the quote is open"]
     return problems
 
 

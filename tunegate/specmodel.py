@@ -130,7 +130,7 @@ class Train(Keys):
     loss: Literal["answer", "all"] | None = None
     """Which tokens are meant to carry loss: the answers and their end (left out), or everything."""
     eval_every_steps: int | None = Field(None, ge=1)
-    """Steps between validation losses; left out, four times an epoch."""
+    """Steps between validation losses; left out, up to four times an epoch."""
     chat_template: str | None = None
     """Jinja file for training only. It must render as serving does, or gate 2 stays closed."""
 

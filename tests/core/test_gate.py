@@ -101,10 +101,14 @@ def test_an_open_question_never_opens_a_gate() -> None:
         research={"verdict": "pass", "problems": []},
         checks={"verdicts": verdicts},
         wire={"verdict": {"status": "pass", "summary": ""}},
+        quote={"verdict": "fail", "problems": ["it takes 3 h, more than limits.hours"]},
         waived={},
     )
-    assert found == ["mask_exact cannot_tell: no tokenizer"]
-    assert gate.gate_problems(research=None, checks=None, wire=None, waived={}) == [
+    assert found == [
+        "mask_exact cannot_tell: no tokenizer",
+        "quote: it takes 3 h, more than limits.hours",
+    ]
+    assert gate.gate_problems(research=None, checks=None, wire=None, quote=None, waived={}) == [
         "research was not run", "check was not run", "wire was not run",
     ]  # fmt: skip
 

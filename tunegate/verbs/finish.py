@@ -181,7 +181,9 @@ def _everything(run: Run) -> dict[str, Any]:
         "quote": _maybe(run, "quote.json"),
         "release": release,
         "receipt": _receipt(run),
-        "curves": curves.read(_metrics(run)),
+        "curves": curves.read(
+            _metrics(run), warmup_steps=run.frozen["settings"]["train"]["warmup_steps"]
+        ),
         "report": _maybe(run, "report.json"),
         "decision": _maybe(run, "decision.json"),
         "times": _times(run),

@@ -70,7 +70,7 @@ def gather(run: Run) -> Facts:
         candidates=_candidates(spec, folder, prompt),
         schema=schema,
         environment=_environment(),
-        device={"kind": "cpu", "bf16_native": _bf16_native()},
+        device=device(),
         tables=facts.load_all(),
     )
 
@@ -289,6 +289,11 @@ def versions_of(packages: Iterable[str]) -> dict[str, str | None]:
         except metadata.PackageNotFoundError:
             found[package] = None
     return found
+
+
+def device() -> Json:
+    """What this machine computes with, as the precision table asks for it."""
+    return {"kind": "cpu", "bf16_native": _bf16_native()}
 
 
 def _bf16_native() -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tunegate import checks, facts, frameworks, platforms
 from tunegate import freeze as freezing
@@ -13,7 +14,7 @@ from tunegate.drive import Progress, Show, no_show
 from tunegate.errors import GateClosed, Problem, UsageError
 from tunegate.store import digest_of
 from tunegate.types import Json, Status, Verdict
-from tunegate.verbs.inputs import gather
+from tunegate.verbs.inputs import device, gather
 from tunegate.verbs.run import Result, Run, now, show_path
 
 SECTIONS = ("frozen.json#training", "frozen.json#evaluation")
@@ -72,13 +73,16 @@ def research(run: str | Path, *, show: Show = no_show) -> Result:
 
 def run_research(run: Run) -> Json:
     """Write research.json for the frozen run."""
+    anchor = _anchor(run)
     answers = {name: item.model_dump() for name, item in run.spec.research.answers.items()}
     payload = researching.research(
         run.frozen,
         facts.load_all(),
-        anchor=_anchor(run),
+        anchor=anchor,
         answers=answers,
         allow=run.spec.research.allow,
+        tables=_semantics(run.frozen, anchor),
+        device=device(),
     )
     return run.store.write(
         "research.json", payload, read=("frozen.json",), made=run.made("research")
@@ -95,6 +99,12 @@ def _anchor(run: Run) -> Json | None:
             hint=f"tunegate freeze {other.argument}",
         )
     return other.frozen
+
+
+def _semantics(*runs: Json | None) -> dict[str, Any]:
+    """What the frameworks of the runs answer to the questions of semantics/."""
+    names = {run["settings"]["train"]["framework"] for run in runs if run is not None}
+    return {name: frameworks.load(name).SEMANTICS for name in names}
 
 
 def check(run: str | Path, *, only: Sequence[str] = (), show: Show = no_show) -> Result:

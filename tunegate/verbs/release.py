@@ -88,6 +88,7 @@ def _refuse_open_gates(run: Run, waived: Mapping[str, str]) -> None:
         research=documents["research.json"],
         checks=documents["evidence/checks.json"],
         wire=documents["evidence/wire.json"],
+        quote=documents["quote.json"],
         waived=waived,
     )
     missing = [name for name in BOUND if documents[name] is None]
