@@ -22,7 +22,7 @@ Columns = dict[str, dict[str, Json] | None]
 
 @pytest.fixture(scope="module")
 def report() -> Json:
-    return compare(eval_run.columns(), eval_run.gold(), eval_run.frozen(), notes=eval_run.notes())
+    return eval_run.report()
 
 
 def small(said: dict[str, list[str]], gold: list[str]) -> tuple[Columns, list[Json], Json]:

@@ -6,6 +6,7 @@ import copy
 import json
 import re
 from collections.abc import Callable
+from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 
@@ -65,7 +66,7 @@ class Seen(HTMLParser):
 
 @pytest.fixture(scope="module")
 def report() -> Json:
-    return compare(eval_run.columns(), eval_run.gold(), eval_run.frozen(), notes=eval_run.notes())
+    return eval_run.report()
 
 
 @pytest.fixture(scope="module")
@@ -234,6 +235,7 @@ def test_what_was_not_run_is_said(report: Json) -> None:
         assert markdown(report, run).startswith("# triage: Gain shown")
 
 
+@cache
 def reports() -> dict[str, Json]:
     gold = LABELS[:6] * 10
     wrong = [LABELS[(LABELS.index(label) + 1) % 6] for label in gold]

@@ -105,6 +105,7 @@ def compare(
     report["failures"], report["failures_total"] = _failures(columns, parts, scores)
     report["warnings"] = cautions(report)
     report["verdict"] = verdict(report)
+    report["headline"] = report["verdict"]["sentence"]
     return report
 
 

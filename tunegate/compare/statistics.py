@@ -81,6 +81,14 @@ def macro_f1(gold: Sequence[str], said: Sequence[str], *, confidence: float) -> 
     `gold[i]` and `said[i]` belong to row i; at least one row. A class that a resample neither holds
     nor names is left out of that resample's mean.
     """
+    value, low, high = _macro_f1(tuple(gold), tuple(said), confidence)
+    return {"value": value, "low": low, "high": high}
+
+
+@lru_cache(maxsize=64)  # the two readings of a column are often the same
+def _macro_f1(
+    gold: tuple[str, ...], said: tuple[str, ...], confidence: float
+) -> tuple[float, float, float]:
     import numpy as np
 
     labels = sorted(set(gold))
@@ -98,7 +106,7 @@ def macro_f1(gold: Sequence[str], said: Sequence[str], *, confidence: float) -> 
     tail = (1 - confidence) / 2
     low, high = np.quantile(np.concatenate(means), [tail, 1 - tail])
     # A percentile interval of few rows may leave out the estimate, which no reader expects.
-    return {"value": value, "low": min(float(low), value), "high": max(float(high), value)}
+    return value, min(float(low), value), max(float(high), value)
 
 
 def _mean_f1(gold_RN: Any, said_RN: Any, classes: int) -> Any:

@@ -90,7 +90,6 @@ def _views(report: Json, run: Mapping[str, Any]) -> Json:
         "memory": run_views.memory(known),
         "costs": run_views.costs(known, report),
         "provenance": run_views.provenance(known),
-        "css": _style(),
     }
 
 
@@ -114,12 +113,3 @@ def _environment(*, html: bool = True) -> Environment:
 def _printable(item: Any) -> Any:
     """Every text that a template puts out, without characters that no page can hold."""
     return clean(item) if isinstance(item, str) and not hasattr(item, "__html__") else item
-
-
-@lru_cache(maxsize=1)
-def _style() -> Any:
-    from markupsafe import Markup
-
-    environment = _environment()
-    assert environment.loader is not None
-    return Markup(environment.loader.get_source(environment, "style.css")[0])

@@ -73,7 +73,9 @@ def costs(run: Mapping[str, Any], report: Json) -> Json:
         if about and about.get("seconds") is not None:
             times.setdefault(f"eval_{name}_s", about["seconds"])
     seconds = [
-        (name.removesuffix("_s").replace("_", " "), float(item)) for name, item in times.items()
+        (name.removesuffix("_s").replace("_", " "), float(item))
+        for name, item in times.items()
+        if item
     ]
     longest = max((item for _, item in seconds), default=0.0)
     return {
