@@ -212,10 +212,14 @@ def test_trained_tokens_are_marked(run: Json, html: str) -> None:
     )
     without = copy.deepcopy(run)
     for verdict in without["verdicts"]:
-        verdict["samples"] = [{"line": 7, "supervised_text": "only <this>", "none": None}]
+        verdict["samples"] = [{"line": 7, "ends": "only <this>", "none": None}]
     found = compare(eval_run.columns(), eval_run.gold(), eval_run.frozen())
     text = Seen(page(found, run=without)).text
     assert "only <this>" in text and "line 7" in text
+    sample = {"line": 9, "supervised_text": "<answer>", "supervised_tokens": 3, "tokens": 40}
+    without["verdicts"][1]["samples"] = [sample]
+    shown = page(found, run=without)
+    assert "<mark>&lt;answer&gt;</mark>" in shown and "line 9: 3 of 40 tokens" in shown
 
 
 def test_what_was_not_run_is_said(report: Json) -> None:

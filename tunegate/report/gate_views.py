@@ -52,23 +52,28 @@ def gates(run: Mapping[str, Any]) -> list[Json]:
 
 def _sample(sample: Mapping[str, Any]) -> Json:
     """Spans where there are some, else whatever the check kept, as name and value."""
-    if sample.get("spans"):
+    where = sample.get("where") or (f"line {sample['line']}" if "line" in sample else None)
+    spans = sample.get("spans")
+    if spans is None and sample.get("supervised_text"):
+        spans = [
+            {"text": "… ", "trained": False},
+            {"text": sample["supervised_text"], "trained": True},
+        ]
+        if "tokens" in sample and "supervised_tokens" in sample:
+            where = f"{where}: {sample['supervised_tokens']} of {sample['tokens']} tokens"
+    if spans:
         return {
-            "where": sample.get("where"),
-            "spans": [
-                {"text": str(span["text"]), "trained": bool(span["trained"])}
-                for span in sample["spans"]
-            ],
+            "where": where,
+            "spans": [{"text": str(s["text"]), "trained": bool(s["trained"])} for s in spans],
             "pairs": [],
         }
-    where = sample.get("where") or (f"line {sample['line']}" if "line" in sample else None)
     return {
         "where": where,
         "spans": [],
         "pairs": [
             (str(key), value(item))
             for key, item in sample.items()
-            if key not in ("where", "line") and item is not None
+            if key not in ("where", "line", "index") and item is not None
         ],
     }
 
