@@ -52,11 +52,9 @@ def eval(run: str | Path, *, column: str | None = None, show: Show = no_show) ->
 
 
 def _short(report: Json) -> Json:
-    return {
-        name: {"accuracy": column["slices"]["test"]["accuracy"]}
-        for name, column in report["columns"].items()
-        if column is not None
-    }
+    """Accuracy of each column on the main slice, with its interval."""
+    columns = report["slices"][report["main"]]["columns"]
+    return {name: c["strict"]["accuracy"] for name, c in columns.items() if c is not None}
 
 
 def fill(run: Run, column: str) -> None:

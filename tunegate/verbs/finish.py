@@ -212,6 +212,8 @@ def report(run: str | Path, *, show: Show = no_show) -> Result:
     content = opened.store.read("report.json")
     everything = {**_everything(opened), "metrics": _metrics(opened), "made": content["made"]}
     everything["hardware"] = _hardware(everything)
+    code = {key: opened.frozen["made"][key] for key in ("commit", "dirty")}
+    everything["frozen"] = {**opened.frozen, "code": code}
     page = opened.store.write_text("report.html", pages.page(content, run=everything))
     opened.store.write_text("report.md", pages.markdown(content, everything))
     return Result(
