@@ -100,7 +100,12 @@ class Watch:
         for (position, turn), prompt in zip(seen.answers, served, strict=True):
             size = len(prompt)
             if ids[:size] != prompt:
-                return {"problem": "differs", "turn": position + 1, **self._first(ids, prompt)}
+                return {
+                    "problem": "differs",
+                    "turn": position + 1,
+                    "raw_text": seen.row.text is not None,
+                    **self._first(ids, prompt),
+                }
             answer = turn.content.encode()
             rest = seen.decode(size, size + len(answer) + AFTER)
             if not rest.startswith((answer, answer.strip(), b" " + answer.strip())):
@@ -281,7 +286,9 @@ def _finding(item: Json, observation: Json) -> Finding:
         ("evaluation", "serving") if item["problem"] == "evaluation" else ("training", "serving")
     )
     change = "render both with the same template and prompt file"
-    if observation["own_training_template"]:
+    if item.get("raw_text"):
+        change = 'remove the "text" column, so that the row is rendered as serving renders it'
+    elif observation["own_training_template"]:
         change = "remove train.chat_template, so that training renders as serving does"
     return Finding(
         f"{one} and {other} differ at token {item['token']}: {item['training_token']!r} against "
