@@ -1,4 +1,4 @@
-"""Exact attention over a packed row: a prefix that all rows share, laid once, and each row's own tokens.
+"""Exact attention over a packed row: a prefix that all rows share, and each row's own tokens.
 
 transformers calls `packed_attention` through its AttentionInterface, with the `Layout` passed as a
 model argument. Prefix queries see the prefix causally. Own queries see the whole prefix (one
@@ -10,7 +10,7 @@ tokens a row has (cached and new), H query heads, K key heads, G = H / K, D head
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -41,18 +41,28 @@ class Layout:
     """bool [B or 1, 1, L, M]: True where a query must not see a key of its own row."""
     cache: KeyValues | None = None
 
+    def to(self, device: Any) -> Layout:
+        """The same on a device."""
+        moved = {
+            name: getattr(self, name).to(device, non_blocking=True)
+            for name in ("gather", "scatter", "blocked")
+        }
+        return replace(self, **moved)
+
 
 class KeyValues:
-    """Keys and values of earlier tokens, for generation: a shared prefix and rows of fixed capacity.
+    """Keys and values of earlier tokens, for generation: a shared prefix, rows of fixed capacity.
 
     Shapes: a prefix entry [K, P, D]; an own entry [K, B, capacity, D], both a layer.
     """
 
-    def __init__(self, prefix: list[tuple[Tensor, Tensor]] | None, *, layers: int, capacity: int) -> None:
+    def __init__(
+        self, prefix: list[tuple[Tensor, Tensor]] | None, *, layers: int, capacity: int
+    ) -> None:
         self.prefix = prefix
         self.capacity = capacity
         self.own: list[tuple[Tensor, Tensor] | None] = [None] * layers
-        self.slots: Tensor | None = None
+        self.slots: Tensor
         """int64 [B*L]: place in a flattened [B*capacity] where each padded slot is written."""
         self.reach = 0
         """M of the present call."""
@@ -72,7 +82,9 @@ class KeyValues:
     def keep(self, rows: Tensor) -> None:
         """Forget all rows but these (int64 [B'])."""
         self.own = [
-            None if entry is None else (entry[0].index_select(1, rows), entry[1].index_select(1, rows))
+            None
+            if entry is None
+            else (entry[0].index_select(1, rows), entry[1].index_select(1, rows))
             for entry in self.own
         ]
 
@@ -106,8 +118,12 @@ def packed_attention(
     elif shared:
         front = (key[0, :, :shared], value[0, :, :shared])
         seen = torch.nn.functional.scaled_dot_product_attention(
-            query[:, :, :shared], front[0][None], front[1][None],
-            is_causal=True, scale=scaling, enable_gqa=query.shape[1] != key.shape[1],
+            query[:, :, :shared],
+            front[0][None],
+            front[1][None],
+            is_causal=True,
+            scale=scaling,
+            enable_gqa=query.shape[1] != key.shape[1],
         )
         out.append(seen.transpose(1, 2))
     out.append(_own(module, query, key, value, front, scaling=scaling, layout=layout))
@@ -147,9 +163,15 @@ def _own(
 
 
 def _products(
-    q: Tensor, k: Tensor, v: Tensor, front: tuple[Tensor, Tensor] | None, *, scaling: float, blocked: Tensor
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    front: tuple[Tensor, Tensor] | None,
+    *,
+    scaling: float,
+    blocked: Tensor,
 ) -> Tensor:
-    """Attention [K, B, G, L, D] by plain products; the prefix keys enter one product for all rows."""
+    """Attention [K, B, G, L, D] by plain products; prefix keys enter one product for all rows."""
     import torch
 
     heads, rows, groups, width, size = q.shape
@@ -157,7 +179,7 @@ def _products(
     scores = (q @ k.transpose(2, 3)).view(heads, rows, groups, width, -1)
     scores = scores.masked_fill(blocked, float("-inf"))
     if front is not None:
-        ahead = q.view(heads, -1, size) @ front[0].transpose(1, 2)
+        ahead = q.reshape(heads, -1, size) @ front[0].transpose(1, 2)
         scores = torch.cat((ahead.view(heads, rows, groups, width, -1), scores), dim=-1)
     # float32 at least, as transformers' own attention does; float64 stays for the exactness tests.
     exact = torch.promote_types(q.dtype, torch.float32)
@@ -172,7 +194,13 @@ def _products(
 
 
 def _fused(
-    q: Tensor, k: Tensor, v: Tensor, front: tuple[Tensor, Tensor] | None, *, scaling: float, blocked: Tensor
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    front: tuple[Tensor, Tensor] | None,
+    *,
+    scaling: float,
+    blocked: Tensor,
 ) -> Tensor:
     """As `_products`, through torch's kernel that does not keep the scores: for long rows."""
     import torch
@@ -187,7 +215,10 @@ def _fused(
         blocked = torch.cat((open_, blocked), dim=-1)
     seen = torch.nn.functional.scaled_dot_product_attention(
         q.permute(1, 0, 2, 3, 4).reshape(rows, heads * groups, width, size),
-        k.transpose(0, 1), v.transpose(0, 1),
-        attn_mask=~blocked, scale=scaling, enable_gqa=groups > 1,
+        k.transpose(0, 1),
+        v.transpose(0, 1),
+        attn_mask=~blocked,
+        scale=scaling,
+        enable_gqa=groups > 1,
     )
     return seen.view(rows, heads, groups, width, size).transpose(0, 1)

@@ -1,0 +1,242 @@
+"""Checkpoints that are complete or invisible, and that resume exactly.
+
+    checkpoints/step-000050/
+      adapter_model.safetensors, adapter_config.json  an ordinary PEFT adapter
+      optimizer.safetensors                           both moments and the count of each weight
+      random.safetensors                              torch's generators
+      state.json                                      step, best so far, totals, Python's generator
+      best/                                           the best adapter so far, where there is one
+      manifest.json                                   SHA-256 of each file above
+
+A folder is filled under a temporary name, flushed, renamed, and only then listed in
+checkpoints.jsonl. No pickle is written or read.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import random
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tunegate.errors import ChangedSinceRelease, TrainerError
+from tunegate.types import Json
+from tunegate.worker.emit import Emit, now_iso
+from tunegate.worker.model import (
+    ADAPTER_CONFIG,
+    ADAPTER_FILE,
+    adapter_config,
+    adapter_tensors,
+    set_adapter,
+)
+from tunegate.worker.step import Stepper
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FORMAT = 1
+FOLDER = "checkpoints"
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def name_of(step: int) -> str:
+    """The folder's name; sorts by step."""
+    return f"step-{step:06d}"
+
+
+def write_adapter(model: Any, folder: Path) -> None:
+    """Write the adapter as an ordinary PEFT folder, each file flushed to the disk."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_tensors(folder / ADAPTER_FILE, adapter_tensors(model))
+    text = json.dumps(adapter_config(model), indent=2, sort_keys=True)
+    _write(folder / ADAPTER_CONFIG, text.encode())
+
+
+def save(
+    attempt_dir: Path,
+    stepper: Stepper,
+    state: Mapping[str, Any],
+    *,
+    best_dir: Path | None,
+    emit: Emit,
+) -> Json:
+    """Write the checkpoint of `state["step"]` and list it; returns its line of checkpoints.jsonl.
+
+    Raises TrainerError (`disk_full`), with the earlier checkpoints intact, where space runs out.
+    """
+    began = time.monotonic()
+    step = int(state["step"])
+    target = attempt_dir / FOLDER / name_of(step)
+    temporary = target.with_name(f".{target.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    with disk_room(f"save the checkpoint of step {step}", temporary):
+        write_adapter(stepper.base.model, temporary)
+        _write_tensors(temporary / "optimizer.safetensors", _optimizer_tensors(stepper))
+        _write_tensors(temporary / "random.safetensors", _random_tensors())
+        whole = {"format": FORMAT, **state, "python_random": random.getstate()}
+        _write(temporary / "state.json", json.dumps(whole).encode())
+        if best_dir is not None:
+            copy_adapter(best_dir, temporary / "best")
+        digest = _write_manifest(temporary)
+        _sync_folder(temporary)
+        shutil.rmtree(target, ignore_errors=True)
+        temporary.rename(target)
+        _sync_folder(target.parent)
+        line = {
+            "step": step,
+            "path": f"{FOLDER}/{target.name}",
+            "validation_loss": None,
+            "sha256": digest,
+            "save_s": round(time.monotonic() - began, 3),
+            "at": now_iso(),
+        }
+        emit.line("checkpoints.jsonl", line, sync=True)
+    return line
+
+
+def restore(folder: Path, stepper: Stepper, *, training: str) -> Json:
+    """Put model, optimizer and generators back; returns the state that was saved.
+
+    Raises ChangedSinceRelease where a file is not what was written, or where the checkpoint
+    belongs to other settings than `training`, their digest.
+    """
+    import torch
+    from safetensors.torch import load_file
+
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for name, digest in manifest.items():
+        if _sha256(folder / name) != digest:
+            raise ChangedSinceRelease(f"{folder / name} is not the file that was saved")
+    state: Json = json.loads((folder / "state.json").read_text())
+    if state["training"] != training:
+        raise ChangedSinceRelease(
+            f"{folder} was saved by a run with other settings, data or base",
+            hint="start a new attempt, or restore the settings that it was made with",
+        )
+    set_adapter(stepper.base.model, load_file(folder / ADAPTER_FILE))
+    moments = load_file(folder / "optimizer.safetensors")
+    for name, weight in stepper.weights.items():
+        stepper.optimizer.state[weight] = {
+            part: moments[f"{part}/{name}"].to(weight.device)
+            for part in ("step", "exp_avg", "exp_avg_sq")
+        }
+    generators = load_file(folder / "random.safetensors")
+    torch.set_rng_state(generators["cpu"])
+    if "cuda" in generators and torch.cuda.is_available():
+        torch.cuda.set_rng_state(generators["cuda"])
+    version, internal, gauss = state.pop("python_random")
+    random.setstate((version, tuple(internal), gauss))
+    return state
+
+
+def prune(attempt_dir: Path, *, keep: set[int]) -> None:
+    """Delete all complete checkpoints but those of the steps in `keep`, and what a crash left."""
+    names = {name_of(step) for step in keep}
+    for folder in sorted((attempt_dir / FOLDER).iterdir()):
+        if folder.name not in names:
+            shutil.rmtree(folder)
+
+
+def copy_adapter(source: Path, target: Path) -> None:
+    """Copy the two files of an adapter; they get the present time."""
+    target.mkdir(parents=True, exist_ok=True)
+    for name in (ADAPTER_FILE, ADAPTER_CONFIG):
+        _write(target / name, (source / name).read_bytes())
+
+
+def place_adapter(source: Path, target: Path) -> Json:
+    """Make `target` the adapter of `source`; returns its path, digest, size and time."""
+    temporary = target.with_name(f".{target.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    with disk_room("write the adapter", temporary):
+        copy_adapter(source, temporary)
+        shutil.rmtree(target, ignore_errors=True)
+        temporary.rename(target)
+    stat = (target / ADAPTER_FILE).stat()
+    return {
+        "path": target.name,
+        "sha256": _sha256(target / ADAPTER_FILE),
+        "bytes": stat.st_size,
+        "mtime": stat.st_mtime,
+    }
+
+
+def folder_bytes(folder: Path) -> int:
+    """Size of all files of a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+@contextmanager
+def disk_room(doing: str, temporary: Path) -> Iterator[None]:
+    """Turn a full disk into its own error, after removing what was half written."""
+    try:
+        yield
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if error.errno not in NO_SPACE:
+            raise
+        raise TrainerError(
+            f"{doing}: {error.strerror}; the checkpoints before it are complete",
+            kind="disk_full",
+            hint="make room, then run the same command again: it goes on from the last checkpoint",
+        ) from error
+
+
+def _optimizer_tensors(stepper: Stepper) -> dict[str, Tensor]:
+    return {
+        f"{part}/{name}": value.contiguous()
+        for name, weight in stepper.weights.items()
+        for part, value in stepper.optimizer.state[weight].items()
+    }
+
+
+def _random_tensors() -> dict[str, Tensor]:
+    import torch
+
+    states = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        states["cuda"] = torch.cuda.get_rng_state()
+    return states
+
+
+def _write_manifest(folder: Path) -> str:
+    """List the SHA-256 of every file; returns that of the list."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    manifest = {path.relative_to(folder).as_posix(): _sha256(path) for path in files}
+    data = json.dumps(manifest, indent=1).encode()
+    _write(folder / "manifest.json", data)
+    return hashlib.sha256(data).hexdigest()
+
+
+def _write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
+    """Through bytes in memory: a full disk then is an OSError, and the file can be flushed."""
+    from safetensors.torch import save as to_bytes
+
+    _write(path, to_bytes(tensors, metadata={"format": "pt"}))
+
+
+def _write(path: Path, data: bytes) -> None:
+    with path.open("wb") as handle:
+        handle.write(data)
+        handle.flush()
+        os.fsync(handle.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()

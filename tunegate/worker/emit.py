@@ -1,0 +1,92 @@
+"""What a worker tells the driver: lines and small files in the attempt's folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+
+from tunegate.types import Json
+
+PROGRESS_EVERY_S = 0.5
+
+
+def now_iso() -> str:
+    """The time of the machine's clock, UTC, to the second."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")  # noqa: UP017 - worker code
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Write by temporary name, flush to the disk, rename: complete, or not there."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    with temporary.open("wb") as handle:
+        handle.write(data)
+        handle.flush()
+        os.fsync(handle.fileno())
+    temporary.replace(path)
+
+
+def write_json(path: Path, value: Json) -> None:
+    """As `write_durably`, a JSON object."""
+    write_durably(path, json.dumps(value, ensure_ascii=False, indent=1).encode())
+
+
+class Emit:
+    """Appends lines and keeps `progress.json` fresh."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.began = time.monotonic()
+        self._phase: str | None = None
+        self._phase_began = 0.0
+        self._phase_done = 0.0
+        self._shown = 0.0
+
+    @property
+    def t_s(self) -> float:
+        """Seconds since the job began."""
+        return round(time.monotonic() - self.began, 3)
+
+    def line(self, name: str, value: Json, *, sync: bool = False) -> None:
+        """Append one JSON line to a file of the folder; `sync` waits for the disk."""
+        with (self.folder / name).open("a", encoding="utf-8") as handle:
+            handle.write(json.dumps(value, ensure_ascii=False) + "\n")
+            if sync:
+                handle.flush()
+                os.fsync(handle.fileno())
+
+    def metric(self, value: Json) -> None:
+        """Append to metrics.jsonl; `t_s` is added."""
+        self.line("metrics.jsonl", {"step": value["step"], "t_s": self.t_s, **value})
+
+    def log(self, text: str) -> None:
+        """A line of the log, which is the worker's standard output."""
+        print(f"[{self.t_s:8.1f}s] {text}", flush=True)  # noqa: T201 - the log is the worker's stdout
+
+    def progress(
+        self, phase: str, done: float, total: float, *, loss: float | None = None, rows: int = 1
+    ) -> None:
+        """Show how far a phase is, at most twice a second; a unit of `done` holds `rows` rows."""
+        now = time.monotonic()
+        if phase != self._phase:
+            self._phase, self._phase_began, self._phase_done = phase, now, done
+        elif now - self._shown < PROGRESS_EVERY_S and done < total:
+            return
+        self._shown = now
+        spent_s, units = now - self._phase_began, done - self._phase_done
+        rate = units / spent_s if units > 0 and spent_s > 0 else None
+        value = {
+            "phase": phase,
+            "done": done,
+            "total": total,
+            "loss": None if loss is None else round(loss, 4),
+            "rows_per_s": None if rate is None else round(rate * rows, 2),
+            "eta_s": None if rate is None else round((total - done) / rate, 1),
+        }
+        path = self.folder / "progress.json"
+        temporary = path.with_name(".progress.json.tmp")
+        temporary.write_text(json.dumps(value))  # no flush: it is for watching, not for resuming
+        temporary.replace(path)
