@@ -180,3 +180,32 @@ def chat(user: str, answer: str, *, system: str | None = None, **meta: Any) -> d
     if system is not None:
         turns.insert(0, {"role": "system", "content": system})
     return {"messages": turns, **meta}
+
+
+def make_sentencepiece_dir(path: Path, *, template: str = MISTRAL) -> Path:
+    """As `make_tokenizer_dir`, but of the SentencePiece kind: a space is written as U+2581 and one
+    is put before the first word, bytes outside the vocabulary are <0xNN>.
+    """
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    make_tokenizer_dir(path, template=template, eos_token="</s>", bos_token="<bos>", pad_token=None)
+    encoder = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>"))
+    encoder.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+    steps = [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
+    encoder.decoder = decoders.Sequence([*steps, decoders.Strip(" ", 1, 0)])
+    controls = [AddedToken(text, special=True, normalized=False) for text in CONTROL_TOKENS]
+    trainer = trainers.BpeTrainer(
+        vocab_size=700,
+        special_tokens=["<unk>", *(f"<0x{code:02X}>" for code in range(256)), *controls],
+        show_progress=False,
+    )
+    encoder.train_from_iterator(_CORPUS * 4, trainer)
+    described = json.loads(encoder.to_str())
+    for item in described["added_tokens"]:  # bytes are ordinary tokens, not control tokens
+        item["special"] = not item["content"].startswith("<0x")
+    described["added_tokens"] = [item for item in described["added_tokens"] if item["special"]]
+    _write(path / "tokenizer.json", described)
+    ends = {item["content"]: item["id"] for item in described["added_tokens"]}
+    _write(path / "generation_config.json", {"eos_token_id": ends["</s>"]})
+    _write(path / "config.json", {"model_type": "llama", "eos_token_id": ends["</s>"]})
+    return path

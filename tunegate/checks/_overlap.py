@@ -156,9 +156,11 @@ class _Index:
         self._common, self._grams = self._index_grams()
         self._order = Counter(word for row in rows for word in set(row.words))
         self._vocabulary = frozenset(self._order)
+        self._sizes: list[int] = []
         self._rare: dict[str, list[int]] = defaultdict(list)
         for number, row in enumerate(rows):
             row.own = self._own(row)
+            self._sizes.append(len(row.own))
             for word in self._prefix(row.own):
                 self._rare[word].append(number)
 
@@ -239,10 +241,13 @@ class _Index:
     def _near(self, row: _Held) -> Iterator[tuple[int, float]]:
         own = row.own or self._own(row)
         size = len(own)
+        least = -(-size * NEAR.numerator // NEAR.denominator)  # sizes outside cannot be near
+        most = size * NEAR.denominator // NEAR.numerator
+        sizes = self._sizes
         seen: set[int] = set()
         for word in self._prefix(own):
             for number in self._rare.get(word, ()):
-                if number in seen:
+                if not least <= sizes[number] <= most or number in seen:
                     continue
                 seen.add(number)
                 other = self.rows[number]

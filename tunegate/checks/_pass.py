@@ -22,7 +22,7 @@ MAX_LISTED = 1_000
 class Seen:
     """One training row and what the trainer is fed for it."""
 
-    __slots__ = ("_answers", "_prompts", "_templates", "_text", "example", "pieces", "row")
+    __slots__ = ("_answers", "_prompts", "_runs", "_templates", "_text", "example", "pieces", "row")
 
     def __init__(
         self,
@@ -39,6 +39,7 @@ class Seen:
         self._text: bytes | None = None
         self._prompts: dict[str, list[str]] = {}
         self._answers: list[tuple[int, Turn]] | None = None
+        self._runs: list[tuple[int, int]] | None = None
 
     @property
     def text(self) -> bytes:
@@ -84,6 +85,8 @@ class Seen:
 
     def supervised(self) -> list[tuple[int, int]]:
         """Runs [start, end) of positions that carry loss."""
+        if self._runs is not None:
+            return self._runs
         runs: list[tuple[int, int]] = []
         start = last = -2
         for position, label in enumerate(self.example.labels):
@@ -96,6 +99,7 @@ class Seen:
             last = position
         if start >= 0:
             runs.append((start, last + 1))
+        self._runs = runs
         return runs
 
 

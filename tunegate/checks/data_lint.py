@@ -25,16 +25,16 @@ WHERE = "host"
 ORDER = 50
 
 MAX_SHARE = 0.01
-"""Share of rows that may be repeated, or contradict another row; failures.md DA-01."""
+"""Share of rows that may be repeated, or contradict another row, before figures are bent."""
 
 MIN_ROWS = 3
 """So few repeated or contradicting rows are told and do not close the gate."""
 
 FEW_ROWS = 8
-"""Training rows of a label below which it is named; failures.md DA-09 asks for a minimum."""
+"""Training rows of a label below which it is named: too few to learn it from."""
 
 LABEL_SPOKEN_SHARE = 0.5
-"""Share of questions that hold their own label above which it is named; failures.md EV."""
+"""Share of questions that hold their own label above which it is named."""
 
 NOT_CHECKED = (
     "whether the labels are right",

@@ -23,7 +23,7 @@ WHERE = "host"
 ORDER = 40
 
 MAX_LOST_SHARE = 0.005
-"""Largest share of rows that may be left out; failures.md G2-4."""
+"""Largest share of rows that may be left out; each of them is listed."""
 
 NOT_CHECKED = (
     "whether every epoch draws every row: the receipt counts them",

@@ -85,13 +85,13 @@ def encode_rows(
     source = iter(rows)
     while chunk := list(islice(source, CHUNK_ROWS)):
         plans = [() if row.text is not None else segments(row, template=template) for row in chunk]
-        pieces = iter(tokenizer.encode_batch([piece.text for plan in plans for piece in plan]))
-        for row, plan in zip(chunk, plans, strict=True):
+        encoded = tokenizer.encode_parts([[segment.text for segment in plan] for plan in plans])
+        for row, plan, parts in zip(chunk, plans, encoded, strict=True):
             if row.text is not None:
                 ids = _raw_ids(row.text, tokenizer)
                 labels = list(ids)
             else:
-                ids, labels = _join(row, plan, pieces, tokenizer, stops)
+                ids, labels = _join(row, plan, parts, stops)
                 labels = list(ids) if loss == "all" else labels
             yield Example(row.index, ids, labels, dropped=_too_long(len(ids), max_length))
 
@@ -155,15 +155,13 @@ def _answer(row: Row, text: str, content: str) -> tuple[str, int, int]:
 def _join(
     row: Row,
     plan: Sequence[Segment],
-    pieces: Iterator[list[int]],
-    tokenizer: Tokenizer,
+    parts: Sequence[list[int]],
     stops: Mapping[int, str],
 ) -> tuple[list[int], list[int]]:
     """Ids and labels, both of length T, of one row from the ids of its segments."""
     ids: list[int] = []
     labels: list[int] = []
-    for segment in plan:
-        part = next(pieces)
+    for segment, part in zip(plan, parts, strict=True):
         ids += part
         if segment.answer_at is None:
             labels += [IGNORED] * len(part)

@@ -10,7 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +44,8 @@ class Tokenizer:
         """Texts of the added tokens, control tokens among them."""
         self._splitter = _splitter(added) if _splits_cleanly(described, added) else None
         self._cache: dict[str, list[int]] = {}
-        self._pieces = _pieces(encoder, described, {int(item["id"]) for item in added})
+        self._byte_level = '"ByteLevel"' in json.dumps(described.get("decoder"))
+        self._pieces = _pieces(encoder, self._byte_level, {int(item["id"]) for item in added})
 
     @property
     def eos_id(self) -> int | None:
@@ -94,6 +95,30 @@ class Tokenizer:
             out.append(ids)
         return out
 
+    def encode_parts(self, rows: Sequence[Sequence[str]]) -> list[list[list[int]]]:
+        """Token ids of texts that follow each other, part by part.
+
+        A part's ids never reach into the part before it: that one is what the model has already
+        read. Tokenizers that treat the beginning of a text apart (a space before the first word)
+        get each part behind the ones before it, and alone only where its first token would reach
+        back.
+        """
+        if self._splitter is not None:
+            flat = iter(self.encode_batch([text for row in rows for text in row]))
+            return [[next(flat) for _ in row] for row in rows]
+        grown = iter(self.encode_batch([text for row in rows for text in accumulate(row)]))
+        out: list[list[list[int]]] = []
+        for row in rows:
+            before: list[int] = []
+            parts: list[list[int]] = []
+            for text in row:
+                whole = next(grown)
+                kept = whole[: len(before)] == before
+                parts.append(whole[len(before) :] if kept else self.encode(text))
+                before = whole
+            out.append(parts)
+        return out
+
     def _known(self, pieces: Counter[str]) -> dict[str, list[int]]:
         """The ids of each piece. Those that occur twice are remembered; a user's text rarely is."""
         new = [piece for piece in pieces if piece not in self._cache]
@@ -108,9 +133,12 @@ class Tokenizer:
         return list(self.encoder.encode_batch_fast(list(texts), add_special_tokens=False))
 
     def decode(self, ids: Sequence[int], *, keep_specials: bool = True) -> str:
-        """The text of the ids, byte for byte; what is no UTF-8 becomes the replacement mark."""
+        """The text of the ids; what is no UTF-8 becomes the replacement mark."""
         if not keep_specials:
             ids = [token for token in ids if token not in self.special_ids]
+        if not self._byte_level:  # its decoder takes off the space before the first word
+            text: str = self.encoder.decode(list(ids), skip_special_tokens=False)
+            return text
         return b"".join(self._pieces[token] for token in ids).decode("utf-8", errors="replace")
 
     def piece(self, token_id: int) -> bytes:
@@ -226,13 +254,12 @@ def _splits_cleanly(described: Json, added: Sequence[Json]) -> bool:
     )
 
 
-def _pieces(encoder: Encoder, described: Json, added: set[int]) -> list[bytes]:
+def _pieces(encoder: Encoder, byte_level: bool, added: set[int]) -> list[bytes]:
     """The bytes of every token by id.
 
     Byte-level alphabets are mapped back to bytes; the other alphabet in use (SentencePiece) writes
     a space as U+2581 and a bare byte as <0xNN>.
     """
-    byte_level = '"ByteLevel"' in json.dumps(described.get("decoder"))
     alphabet = _byte_alphabet() if byte_level else {}
     size = encoder.get_vocab_size(with_added_tokens=True)
     out: list[bytes] = []
