@@ -60,7 +60,9 @@ def test_a_byte_order_mark_is_refused_with_its_line(tmp_path):
     assert found.status == Status.FAIL
     assert found.findings[0].where == "data/train.jsonl:1"
     for check in ("mask_exact", "leak_check", "length_audit"):
-        assert verdict(check, inputs).status == Status.CANNOT_TELL
+        found = verdict(check, inputs)
+        assert found.status == Status.CANNOT_TELL
+        assert found.findings[0].where == "data/train.jsonl:1"
 
 
 def test_line_ends_are_told(tmp_path):

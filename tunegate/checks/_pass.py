@@ -131,9 +131,9 @@ def watch_batches(inputs: CheckInputs, watchers: Mapping[str, Watcher]) -> dict[
                 try:
                     watcher.see(chunk)
                 except DataError as error:
-                    errors[name] = _described(error, account.label)
+                    errors[name] = described(error, account.rows.path, account.label)
     except TunegateError as error:
-        failed = _described(error, account.label)
+        failed = described(error, account.rows.path, account.label)
         errors = {name: errors.get(name, failed) for name in watchers}
     told = account.to_json()
     account.rows.close()
@@ -143,8 +143,9 @@ def watch_batches(inputs: CheckInputs, watchers: Mapping[str, Watcher]) -> dict[
     }
 
 
-def _described(error: TunegateError, label: str) -> Json:
-    where = error.where or ""
+def described(error: TunegateError, path: Path, label: str) -> Json:
+    """An error as evidence keeps it: its place under the file's name in the run (`label`)."""
+    where = (error.where or "").replace(str(path), label)
     if where.startswith("line "):  # from an encoder, which knows no file
         where = f"{label}:{where.removeprefix('line ')}"
     return {**error.to_json(), "where": where or None}

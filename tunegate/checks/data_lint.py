@@ -2,9 +2,9 @@
 
 A pass proves, for every row of every split: it parses; its roles come in an order that every
 trainer keeps; no text is empty; its system turn, where it has one, is the frozen prompt; its answer
-is what the task declares (JSON that fits the schema, a declared label) with one set of keys; that
-every declared label has training rows; and that repeated or contradicting rows stay under
-`MAX_SHARE` of a split.
+is what the task declares (JSON that fits the schema with keys written in one case, or a declared
+label); that every declared label has training rows; and that repeated or contradicting rows are at
+most one in a hundred of a split.
 
 It does not prove that a label is right, only that it may be one. Warnings name what is odd and may
 be meant: few rows of a label, labels spoken in the questions, two layouts of JSON, long rows.

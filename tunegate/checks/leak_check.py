@@ -3,9 +3,9 @@
 A pass proves, over every row of every pair of splits among training, validation, test and slices,
 that no question (all that is said to the model, the system prompt apart)
 - is the same text,
-- has the same words in the same order (`MIN_WORDS_PLAIN` or more), case and punctuation apart,
-- has, in `MIN_WORDS_NEAR` words or more, nearly the same set of words (Jaccard `NEAR_SHARE`), or
-  shares `GRAM_SHARE` of the shorter row's sequences of 13 words,
+- has the same words in the same order, four or more, case and punctuation apart,
+- has, in eight words or more, nearly the same set of words (nine tenths of both together), or
+  shares half of the shorter row's sequences of 13 words,
 and that no group key of the data (`data.group`) is in two splits. Sequences that many rows of a
 split share, such as an instruction in front of every question, count for nothing.
 
@@ -30,6 +30,7 @@ from tunegate.checks._overlap import (
     NEAR_SHARE,
     Overlaps,
 )
+from tunegate.checks._pass import described
 from tunegate.errors import DataError
 from tunegate.types import Finding, Json, Row, Status, Verdict
 from tunegate.worker.rows import read_rows
@@ -60,7 +61,8 @@ def observe(inputs: CheckInputs) -> Json:
                 held = split != "train"
                 overlaps.add(split, row.line, question(row), row.meta, held=held)
     except DataError as error:
-        return {"error": error.to_json(), "rows": counts}
+        told = described(error, inputs.path(split), files[split])
+        return {"error": told, "rows": counts}
     return {"error": None, "rows": counts, "files": files, "group": group, **overlaps.to_json()}
 
 

@@ -1,9 +1,9 @@
 """Every row of the training file is accounted for: trained whole, or lost for a named reason.
 
 A pass proves that the framework's batches hold each row of the file once, that no answer lost a
-token to the length limit, and that the rows left out are at most `MAX_LOST_SHARE` of the file, each
-listed with its reason. An answer counts as cut where its text is not wholly among the tokens that
-are trained, whatever the framework reports.
+token to the length limit, and that the rows left out are at most one in two hundred of the file,
+each listed with its reason. An answer counts as cut where its text is not wholly among the tokens
+that are trained, whatever the framework reports.
 
 It does not prove that the trainer draws every row in every epoch (the receipt counts rows), nor
 anything about validation or test rows.

@@ -6,7 +6,8 @@ behind it, byte for byte; it stands where that answer stands and not on a copy e
 answer of the row that is meant to be trained has its run; labels equal the inputs under them. The
 intent is read from the row, never from the encoder that training uses.
 
-Beside the answer a run may hold what `LEADING` and `TRAILING` name, and nothing more.
+Beside the answer a run may hold a space before it that the template merges into its first token, a
+newline behind the stop token, and an empty think block where serving's prompt ends with one too.
 
 It does not prove that the answers are right, that the prompt before them is the one that serving
 sends (render_parity), or that the loss is computed on these labels (wire test, receipt).

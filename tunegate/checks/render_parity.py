@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tunegate.checks import MAX_FINDINGS, MAX_SAMPLES, CheckInputs
-from tunegate.checks._pass import Seen, observe_one, unable
+from tunegate.checks._pass import Seen, described, observe_one, unable
 from tunegate.checks._scaffold import own_words, replaced_turn
 from tunegate.errors import DataError
 from tunegate.types import Finding, Json, Row, Status, Verdict
@@ -172,7 +172,8 @@ class Watch:
                     if row.prompt:
                         self._evaluated(row, file)
             except DataError as error:
-                unread.append({"split": split, "message": error.message, "where": error.where})
+                told = described(error, self.inputs.path(split), file)
+                unread.append({"split": split, **told})
         return counts, unread
 
     def _evaluated(self, row: Row, file: str) -> None:
