@@ -14,7 +14,6 @@ checkpoints.jsonl. No pickle is written or read.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -28,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from tunegate.errors import ChangedSinceRelease, TrainerError
 from tunegate.types import Json
-from tunegate.worker.emit import Emit, now_iso
+from tunegate.worker.emit import NO_SPACE, Emit, now_iso
 from tunegate.worker.model import (
     ADAPTER_CONFIG,
     ADAPTER_FILE,
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 FOLDER = "checkpoints"
-NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def name_of(step: int) -> str:

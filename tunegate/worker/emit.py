@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -11,6 +12,9 @@ from pathlib import Path
 from tunegate.types import Json
 
 PROGRESS_EVERY_S = 0.5
+
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What the system says where a file cannot grow."""
 
 
 def now_iso() -> str:
@@ -40,9 +44,10 @@ class Emit:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.began = time.monotonic()
-        self._phase: str | None = None
-        self._phase_began = 0.0
-        self._phase_done = 0.0
+        self._spent: dict[str, tuple[float, float]] = {}
+        """Seconds and units of each phase."""
+        self._last = ("", 0.0, 0.0)
+        """Phase, time and `done` of the last call."""
         self._shown = 0.0
 
     @property
@@ -69,14 +74,20 @@ class Emit:
     def progress(
         self, phase: str, done: float, total: float, *, loss: float | None = None, rows: int = 1
     ) -> None:
-        """Show how far a phase is, at most twice a second; a unit of `done` holds `rows` rows."""
+        """Show how far a phase is, at most twice a second; a unit of `done` holds `rows` rows.
+
+        A phase may be left and taken up again: its rate counts the time spent in it alone.
+        """
         now = time.monotonic()
-        if phase != self._phase:
-            self._phase, self._phase_began, self._phase_done = phase, now, done
-        elif now - self._shown < PROGRESS_EVERY_S and done < total:
+        spent_s, units = self._spent.get(phase, (0.0, 0.0))
+        if phase == self._last[0]:
+            spent_s, units = spent_s + now - self._last[1], units + done - self._last[2]
+            self._spent[phase] = (spent_s, units)
+        fresh = phase != self._last[0]
+        self._last = (phase, now, done)
+        if not fresh and done < total and now - self._shown < PROGRESS_EVERY_S:
             return
         self._shown = now
-        spent_s, units = now - self._phase_began, done - self._phase_done
         rate = units / spent_s if units > 0 and spent_s > 0 else None
         value = {
             "phase": phase,

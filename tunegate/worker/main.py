@@ -22,7 +22,7 @@ from tunegate.errors import (
     UsageError,
 )
 from tunegate.types import Json
-from tunegate.worker.emit import Emit, write_json
+from tunegate.worker.emit import NO_SPACE, Emit, write_json
 
 MEMORY_WORDS = (
     "out of memory",
@@ -102,6 +102,12 @@ def _named(error: Exception) -> TunegateError:
             text.splitlines()[0],
             kind="out_of_memory",
             hint="lower train.batch_size or train.max_length, then run the same command again",
+        )
+    if isinstance(error, OSError) and error.errno in NO_SPACE:
+        return TrainerError(
+            text,
+            kind="disk_full",
+            hint="make room, then run the same command again: it goes on from the last checkpoint",
         )
     if isinstance(error, ImportError):
         return UsageError(
