@@ -28,7 +28,9 @@ def base_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_base(tmp_path_factory.mktemp("base") / "tiny", tie_word_embeddings=False)
 
 
-def stepper(base_dir: Path, job: dict[str, Any], *, precision: str, device: str | None = None) -> Stepper:
+def stepper(
+    base_dir: Path, job: dict[str, Any], *, precision: str, device: str | None = None
+) -> Stepper:
     base = load_base(base_dir, precision=precision)
     if device is not None:
         base.model.to(device)
