@@ -55,7 +55,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("dry_run", _DRY_RUN, (_FROZEN, _WIRE), "train --dry-run", "all short of the launch"),
     Stage("quote", "quote.json", (_FROZEN, _WIRE), "quote", "hours, money, checkpoint interval"),
     Stage(
-        "release", "release.json", _EVIDENCE, "release", "gate 3: a person releases", person=True
+        "release", "release.json", _EVIDENCE, "release", "gate 3: a person, or policy", person=True
     ),
     Stage("train", "trained.json", (_TRAINING,), "train", "the training itself"),
     Stage(

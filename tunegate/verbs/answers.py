@@ -17,6 +17,13 @@ from tunegate.verbs.prepare import train_job, worker_frozen
 from tunegate.verbs.run import Run, cache_dir
 from tunegate.worker.rows import read_rows
 
+TITLES = {
+    "raw-select": "choose the base's prompt",
+    "raw": "answers of the base",
+    "tuned": "answers of the tuned model",
+}
+"""What a generate job is called while it runs."""
+
 
 def gold(run: Run) -> list[Json]:
     """Every row that is scored: {"id", "slice", "answer" | "check", "kind", "text"}. Ids are
@@ -118,7 +125,7 @@ def generate(run: Run, name: str, tasks: list[Json], *, adapter: Path | None) ->
         "attempt_dir": str(job_dir),
         "adapter_dir": str(adapter) if adapter else None,
         "batch_size": frozen["settings"]["eval"]["batch_size"],
-        "title": name,
+        "title": TITLES[name],
         "tasks": pending,
     }
     began = time.monotonic()

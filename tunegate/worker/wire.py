@@ -50,7 +50,7 @@ def wire(job: Json, emit: Emit) -> None:
     by_index = {example.index: example for example in data}
     rows = _choose(job, set(by_index), count=int(job.get("rows") or 20))
     chosen = [by_index[row.index] for row in rows]
-    verify_labels(job, chosen)
+    verify_labels({}, chosen)
     with tempfile.TemporaryDirectory(dir=attempt_dir) as name:
         scratch = Path(name)
         base_dir = Path(job["frozen"]["base"]["dir"])
@@ -99,7 +99,9 @@ def _at_rate(job: Json) -> Json:
     settings = frozen["settings"]
     train = {
         **settings["train"],
-        "learning_rate": TINY_RATE if job.get("tiny") else RATE,
+        "learning_rate": TINY_RATE
+        if job.get("tiny")
+        else max(RATE, settings["train"]["learning_rate"]),
         "weight_decay": 0.0,
         "lora": {**settings["train"]["lora"], "dropout": 0.0},
     }

@@ -1,0 +1,106 @@
+"""The command line: one help table, one JSON form, stable exit codes, parity with the verbs."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from tunegate import verbs
+from tunegate.errors import EXIT_CODES, KINDS
+from tunegate.surfaces.cli import VERBS, cli
+
+CONTEXT = click.Context(cli)
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    code = "from tunegate.surfaces.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def command(name: str) -> click.Command:
+    found = cli.get_command(CONTEXT, name)
+    assert found is not None, name
+    return found
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_the_help_table_says_what_the_command_says(name: str) -> None:
+    text = command(name).help or ""
+    assert text.splitlines()[0] == VERBS[name]
+
+
+def test_every_verb_file_is_in_the_table() -> None:
+    folder = Path(inspect.getfile(cli.callback or cli)).parent
+    found = {path.name.removesuffix("_verb.py") for path in folder.glob("*_verb.py")}
+    assert found == set(VERBS)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_command_is_the_function_of_the_same_name(name: str) -> None:
+    function = getattr(verbs, name)
+    wanted = set(inspect.signature(function).parameters) - {"show"}
+    given = {parameter.name for parameter in command(name).params} - {"as_json"}
+    assert given == wanted
+
+
+def test_every_verb_is_a_command() -> None:
+    functions = {name for name in verbs.__all__ if name not in ("Result", "parse_waivers")}
+    assert functions == set(VERBS)
+
+
+def test_help_lists_the_exit_codes() -> None:
+    text = run("--help").stdout
+    for code, meaning in EXIT_CODES.items():
+        assert f"{code}  {meaning.split(':')[0].split('(')[0].strip()[:40]}" in text
+
+
+def test_an_unknown_verb_gets_the_nearest() -> None:
+    done = run("chek")
+    assert done.returncode == 2
+    assert "Did you mean 'check'?" in done.stderr and done.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        (("check", "nowhere.yaml"), "file_missing"),
+        (("check", "--onyl", "x"), "usage"),
+        (("explain", "no_such_kind"), "unknown_name"),
+        (("eval", "nowhere.yaml", "--column", "middle"), "usage"),
+    ],
+)
+def test_a_wrong_call_is_one_json_object(arguments: tuple[str, ...], kind: str) -> None:
+    done = run(*arguments, "--json")
+    assert done.returncode == 2
+    body: dict[str, Any] = json.loads(done.stdout)
+    assert set(body) == {"ok", "code", "verb", "run", "data", "next", "error"}
+    assert body["ok"] is False and body["code"] == 2 and body["verb"] == arguments[0]
+    assert body["error"]["kind"] == kind
+
+
+def test_every_kind_can_be_explained() -> None:
+    for kind, text in KINDS.items():
+        assert verbs.explain(kind).summary == f"{kind}: {text}"
+
+
+def test_a_run_folder_without_a_run_file_says_so(tmp_path: Path) -> None:
+    done = run("status", str(tmp_path))
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0] == f"error: no run.yaml in {tmp_path}"
+    assert done.stderr.splitlines()[1].startswith("hint: ")
+
+
+def test_version_is_the_packages() -> None:
+    import tunegate
+
+    assert run("--version").stdout == f"tunegate {tunegate.__version__}\n"

@@ -1,0 +1,217 @@
+"""Whole runs on the local platform, on a model made on the spot: real processes, real training."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toys_model import make_base, make_run
+
+pytest.importorskip("torch", reason="torch is not installed")
+
+COMMAND = [sys.executable, "-c", "from tunegate.surfaces.cli import main; main()"]
+
+STUB = '''
+"""A trainer that says it is done and did nothing."""
+from tunegate.frameworks import native
+
+PROVED, SEMANTICS, render, batches = native.PROVED, native.SEMANTICS, native.render, native.batches
+
+
+def train(job, emit):
+    emit.log("Training completed successfully!")
+'''
+
+
+class Shell:
+    """Runs the command line with a cache, a person's folder and plug-ins of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.environment = {
+            **os.environ,
+            "TUNEGATE_CACHE": str(folder / "cache"),
+            "TUNEGATE_HOME": str(folder / "home"),
+            "OMP_WAIT_POLICY": "PASSIVE",
+        }
+
+    def run(self, *arguments: str | Path, code: int = 0) -> dict[str, Any]:
+        done = subprocess.run(
+            [*COMMAND, *map(str, arguments), "--json"],
+            env=self.environment, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        body: dict[str, Any] = json.loads(done.stdout)
+        assert body["code"] == code and body["ok"] is (code == 0)
+        assert len(done.stdout.encode()) <= 8192
+        return body
+
+    def start(self, *arguments: str | Path) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [*COMMAND, *map(str, arguments)], env=self.environment,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+
+
+def read(folder: Path, name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / name).read_text())
+    return content
+
+
+def adapter_sha256(folder: Path) -> str:
+    return str(read(folder, "trained.json")["adapter"]["sha256"])
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    return Shell(tmp_path_factory.mktemp("shell"))
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_base(tmp_path_factory.mktemp("base with space") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def finished(shell: Shell, base: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A run that went from file to report without a stop."""
+    folder = tmp_path_factory.mktemp("rün 'one'")
+    make_run(folder, base)
+    shell.run("go", folder)
+    yield folder
+
+
+def test_go_ends_in_a_report_and_a_decision(shell: Shell, finished: Path) -> None:
+    assert "<html" in (finished / "report.html").read_text()
+    assert read(finished, "release.json")["level"] == 0
+    assert read(finished, "record.json")["training"]["receipt"]["steps"] == 24
+    status = shell.run("status", finished)
+    assert set(status["data"]["stages"].values()) == {"done"}
+    assert status["next"] == [f"tunegate report {finished}"]
+
+
+def test_every_row_is_answered_once_in_every_column(finished: Path) -> None:
+    for column in ("raw", "tuned", "teacher"):
+        lines = (finished / f"eval/{column}.jsonl").read_text().splitlines()
+        ids = [json.loads(line)["id"] for line in lines]
+        assert len(ids) == len(set(ids)) == 26, column
+
+
+def test_going_again_does_nothing_again(shell: Shell, finished: Path) -> None:
+    names = ("frozen.json", "trained.json", "report.json", "decision.json", "record.json")
+    before = {name: (finished / name).stat().st_mtime_ns for name in names}
+    shell.run("go", finished)
+    assert {name: (finished / name).stat().st_mtime_ns for name in names} == before
+
+
+def test_a_killed_training_goes_on_to_the_same_adapter(
+    shell: Shell, base: Path, finished: Path, tmp_path: Path
+) -> None:
+    make_run(tmp_path, base)
+    driver = shell.start("go", tmp_path)
+    metrics = tmp_path / "attempts/1/metrics.jsonl"
+    wait_for(lambda: metrics.exists() and metrics.read_bytes().count(b"\n") >= 12)
+    handle = json.loads((tmp_path / "attempts/1/handle.json").read_text())
+    os.killpg(handle["pid"], signal.SIGKILL)
+    driver.kill()
+    driver.wait()
+    assert not (tmp_path / "trained.json").exists()
+    assert shell.run("status", tmp_path)["data"]["stages"]["train"] == "partly"
+    shell.run("go", tmp_path)
+    assert adapter_sha256(tmp_path) == adapter_sha256(finished)
+    resumed = [json.loads(line) for line in metrics.read_text().splitlines() if "grad_norm" in line]
+    assert {row["step"] for row in resumed} == set(range(1, 25))
+
+
+def test_a_driver_that_dies_is_replaced_by_the_next(shell: Shell, base: Path, tmp_path: Path) -> None:
+    make_run(tmp_path, base)
+    driver = shell.start("go", tmp_path)
+    wait_for(lambda: (tmp_path / "attempts/1/metrics.jsonl").exists())
+    driver.kill()
+    driver.wait()
+    shell.run("go", tmp_path)
+    assert [path.name for path in (tmp_path / "attempts").iterdir()] == ["1"]
+    assert (tmp_path / "attempts/1/log").read_text().count("overfit") == 0
+
+
+def wait_for(condition: Any, *, seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(0.02)
+
+
+def test_stop_keeps_a_checkpoint_and_resume_goes_on(shell: Shell, base: Path, tmp_path: Path) -> None:
+    make_run(tmp_path, base, train={"epochs": 30})
+    driver = shell.start("go", tmp_path)
+    listed = tmp_path / "attempts/1/checkpoints.jsonl"
+    wait_for(lambda: listed.exists() and listed.read_bytes().count(b"\n") >= 2)
+    stopped = shell.run("stop", tmp_path)
+    assert stopped["data"]["stopped"] is True
+    driver.wait(timeout=60)
+    assert shell.run("stop", tmp_path)["data"]["stopped"] is False
+    shell.run("resume", tmp_path)
+    assert read(tmp_path, "trained.json")["steps"] == 240
+
+
+def test_a_trainer_that_exits_0_without_training_ends_with_code_8(
+    base: Path, tmp_path: Path
+) -> None:
+    plugins = tmp_path / "plugins"
+    info = plugins / "stub_trainer-0.1.dist-info"
+    info.mkdir(parents=True)
+    (plugins / "stub_trainer.py").write_text(STUB)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stub-trainer\nVersion: 0.1\n")
+    (info / "entry_points.txt").write_text("[tunegate.frameworks]\nstub = stub_trainer\n")
+    shell = Shell(tmp_path)
+    shell.environment["PYTHONPATH"] = f"{plugins}:{os.environ.get('PYTHONPATH', '')}"
+    run = tmp_path / "run"
+    run.mkdir()
+    make_run(run, base, train={"framework": "stub"})
+    body = shell.run("go", run, code=8)
+    assert body["error"]["kind"] == "nothing_trained"
+    assert "no receipt" in body["error"]["message"]
+    assert "completed successfully" in (run / "attempts/1/log").read_text()
+    assert not (run / "trained.json").exists()
+
+
+def test_a_changed_setting_voids_evidence_and_release(
+    shell: Shell, base: Path, finished: Path, tmp_path: Path
+) -> None:
+    make_run(tmp_path, base, train={"epochs": 1})
+    shell.run("freeze", tmp_path)
+    first = read(tmp_path, "frozen.json")["digest"]
+    shell.run("research", tmp_path)
+    make_run(tmp_path, base, train={"epochs": 2})
+    shell.run("freeze", tmp_path)
+    assert read(tmp_path, "frozen.json")["digest"] != first
+    assert read(tmp_path / "history" / first[:12], "frozen.json")["digest"] == first
+    assert shell.run("status", tmp_path)["data"]["stages"]["research"] == "stale"
+
+
+def test_a_row_of_test_in_train_closes_the_gate(shell: Shell, base: Path, tmp_path: Path) -> None:
+    make_run(tmp_path, base)
+    with (tmp_path / "train.jsonl").open("a") as handle:
+        handle.write((tmp_path / "test.jsonl").read_text().splitlines()[0] + "\n")
+    body = shell.run("go", tmp_path, code=3)
+    assert body["error"]["kind"] == "check_failed"
+    assert any("train.jsonl:65" in problem for problem in body["error"]["problems"])
+    assert not (tmp_path / "attempts").exists()
+
+
+def test_broken_lines_are_all_named(shell: Shell, base: Path, tmp_path: Path) -> None:
+    make_run(tmp_path, base)
+    lines = (tmp_path / "train.jsonl").read_text().splitlines()
+    lines[2], lines[4] = '{"prompt": "x"', '{"question": "x"}'
+    (tmp_path / "train.jsonl").write_text("\n".join(lines) + "\n")
+    body = shell.run("freeze", tmp_path, code=2)
+    places = [problem.rpartition("/")[2][:14] for problem in body["error"]["problems"]]
+    assert places == ["train.jsonl:3:", "train.jsonl:5:"]
+    assert not (tmp_path / "frozen.json").exists()
