@@ -1,16 +1,17 @@
 """Which texts of several splits are equal or nearly equal.
 
 Held-out rows are kept in an index; training rows are streamed against it, so memory follows the
-held-out splits. Near equality of word sets uses prefix filtering (Bayardo et al. 2007; PPJoin,
-Xiao et al. 2008): two sets with Jaccard t share a word among the first |s| - ceil(t |s|) + 1 of
-each in any common order, so with the rarest words first almost nothing has to be compared, and
-nothing is missed as it would be by hashing.
+held-out splits. Near equality of word sets uses prefix filtering (Bayardo et al. 2007; with k
+common words: Wang, Li and Feng 2012): two sets with Jaccard t share k words among the first
+|s| - ceil(t |s|) + k of each in any common order, so with the rarest words first almost nothing has
+to be compared, and nothing is missed as it would be by hashing.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,9 @@ GRAM_SHARE = 0.5
 NEAR = Fraction(9, 10)
 NEAR_SHARE = float(NEAR)
 """Jaccard of two word sets that makes them nearly equal."""
+
+PREFIX_SHARED = 2
+"""Rare words that two sets must share before they are compared."""
 
 MIN_WORDS_NEAR = 8
 """Shorter texts are compared for equality only: short generic ones resemble each other."""
@@ -156,13 +160,15 @@ class _Index:
         self._common, self._grams = self._index_grams()
         self._order = Counter(word for row in rows for word in set(row.words))
         self._vocabulary = frozenset(self._order)
-        self._sizes: list[int] = []
-        self._rare: dict[str, list[int]] = defaultdict(list)
-        for number, row in enumerate(rows):
+        for row in rows:
             row.own = self._own(row)
-            self._sizes.append(len(row.own))
+        # By size, so that only sets of a size that can be near are looked at.
+        self._rare: dict[str, tuple[list[int], list[int]]] = {}
+        for number, row in sorted(enumerate(rows), key=lambda item: len(item[1].own)):
             for word in self._prefix(row.own):
-                self._rare[word].append(number)
+                sizes, numbers = self._rare.setdefault(word, ([], []))
+                sizes.append(len(row.own))
+                numbers.append(number)
 
     def _index_grams(self) -> tuple[set[int], dict[int, list[int]]]:
         """Sequences that many rows share, and the rows of each of the others."""
@@ -190,11 +196,11 @@ class _Index:
         return own if len(own) >= MIN_WORDS_NEAR else frozenset()
 
     def _prefix(self, own: frozenset[str]) -> list[str]:
-        """The rarest words of a set, as many as a near-equal set cannot do without."""
+        """The rarest words of a set, of which a near-equal set has `PREFIX_SHARED` too."""
         size = len(own)
-        keep = size - -(-size * NEAR.numerator // NEAR.denominator) + 1 if size else 0
+        keep = size - _share_of(size) + PREFIX_SHARED if size else 0
         order = self._order
-        if len(own - self._vocabulary) >= keep:  # so many words that no held-out row has
+        if len(own - self._vocabulary) > keep - PREFIX_SHARED:  # words that no held-out row has
             return []
         return sorted(own, key=lambda word: (order[word], word))[:keep]
 
@@ -241,22 +247,27 @@ class _Index:
     def _near(self, row: _Held) -> Iterator[tuple[int, float]]:
         own = row.own or self._own(row)
         size = len(own)
-        least = -(-size * NEAR.numerator // NEAR.denominator)  # sizes outside cannot be near
-        most = size * NEAR.denominator // NEAR.numerator
-        sizes = self._sizes
-        seen: set[int] = set()
+        least, most = _share_of(size), size * NEAR.denominator // NEAR.numerator
+        shared: Counter[int] = Counter()
         for word in self._prefix(own):
-            for number in self._rare.get(word, ()):
-                if not least <= sizes[number] <= most or number in seen:
-                    continue
-                seen.add(number)
-                other = self.rows[number]
-                if other.split == row.split:
-                    continue
-                both = len(own & other.own)
-                either = size + len(other.own) - both
-                if both * NEAR.denominator >= either * NEAR.numerator:
-                    yield number, both / either
+            sizes, numbers = self._rare.get(word, _NOWHERE)
+            shared.update(numbers[bisect_left(sizes, least) : bisect_right(sizes, most)])
+        for number, count in shared.items():
+            other = self.rows[number]
+            if count < PREFIX_SHARED or other.split == row.split:
+                continue
+            both = len(own & other.own)
+            either = size + len(other.own) - both
+            if both * NEAR.denominator >= either * NEAR.numerator:
+                yield number, both / either
+
+
+def _share_of(size: int) -> int:
+    """The fewest words that a set of `size` and a near-equal one have in common."""
+    return -(-size * NEAR.numerator // NEAR.denominator)
+
+
+_NOWHERE: tuple[list[int], list[int]] = ([], [])
 
 
 def _grams(found: Sequence[str]) -> list[int]:
