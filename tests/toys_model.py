@@ -1,7 +1,7 @@
 """A whole run of toy size: a Llama of about a million weights, a task of four classes, a run file.
 
-The model is made on the spot. Its weights are first trained a little on rows of the same shape with
-other words, since an adapter on a random model learns next to nothing.
+The model is made on the spot. Its weights are first trained a little on the task with its classes
+exchanged, since an adapter on a random model learns next to nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def toy_rows(count: int, *, seed: int, prefix: str) -> list[dict[str, Any]]:
     seen = set()
     while len(rows) < count:
         label = CLASSES[len(rows) % len(CLASSES)]
-        number = source.randrange(10_000)
+        number = f"{seed}{source.randrange(10_000):04d}"  # so no two seeds share a text
         text = f"{source.choice(_WORDS[label])} {number}{source.choice(_ENDS)}"
         if text not in seen:
             seen.add(text)
@@ -71,31 +71,21 @@ def make_base(path: Path, *, seed: int = 0, steps: int = 150) -> Path:
 
 
 def _warm_up(model: Any, tokenizer: Any, *, seed: int, steps: int) -> None:
-    """Full training on saying a word back, so that attention has learned to look."""
+    """Full training on the toy task with each class's name exchanged for the next one's.
+
+    So the base knows the words and the form, and is wrong about every class.
+    """
     import torch
 
-    source = random.Random(seed)
-    words = [
-        "boots",
-        "order",
-        "intent",
-        "invoice",
-        "return",
-        "status",
-        "hello",
-        "Oslo",
-        "item",
-        "none",
-    ]
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for _ in range(steps):
+    for step in range(steps):
         texts = []
-        for _ in range(8):
-            word = source.choice(words) + str(source.randrange(100))
+        for number, row in enumerate(toy_rows(8, seed=seed + 1000 + step, prefix="warm")):
+            wrong = CLASSES[(number + 1) % len(CLASSES)]
             turns = [
-                {"role": "system", "content": "Say it back."},
-                {"role": "user", "content": f"say {word}"},
-                {"role": "assistant", "content": json.dumps({"said": word})},
+                {"role": "system", "content": SYSTEM},
+                {"role": "user", "content": row["prompt"]},
+                {"role": "assistant", "content": json.dumps({"intent": wrong})},
             ]
             texts.append(tokenizer.apply_chat_template(turns, tokenize=False))
         batch = tokenizer(texts, return_tensors="pt", padding=True)
@@ -106,8 +96,18 @@ def _warm_up(model: Any, tokenizer: Any, *, seed: int, steps: int) -> None:
         optimizer.zero_grad()
 
 
-def make_run(folder: Path, base: Path, *, train_rows: int = 64, **changes: Any) -> Path:
-    """A run folder with all that it needs; `changes` are merged into the run file."""
+def make_run(
+    folder: Path,
+    base: Path,
+    *,
+    train_rows: int = 64,
+    answers: dict[str, Any] | None = None,
+    **changes: Any,
+) -> Path:
+    """A run folder with all that it needs; `changes` are merged into the run file.
+
+    `answers` are given to gate 1 beside those that a run of toy size always needs.
+    """
     write_rows(folder / "train.jsonl", toy_rows(train_rows, seed=1, prefix="train"))
     write_rows(folder / "validation.jsonl", toy_rows(20, seed=2, prefix="validation"))
     test = toy_rows(24, seed=3, prefix="test")
@@ -142,6 +142,7 @@ def make_run(folder: Path, base: Path, *, train_rows: int = 64, **changes: Any) 
             "answers": {
                 "train.learning_rate": {"answer": "a toy model needs more", "source": "this test"},
                 "eval.test.rows": {"answer": "nothing is judged here", "source": "this test"},
+                **(answers or {}),
             }
         },
         "limits": {"minutes_at_risk": 1},

@@ -76,6 +76,7 @@ def freeze(spec: Spec, facts: Facts, *, folder: str, digest: Digest) -> Json:
     choices: list[Choice] = []
     settings = {
         "task": resolve_task(spec, facts.schema),
+        "data": {"group": spec.data.group, "may_leave": spec.data.may_leave},
         "train": _train(spec, facts, choices),
         "eval": _eval(spec, facts, choices),
         "platform": spec.platform,
@@ -116,7 +117,8 @@ def _digests(frozen: Json, digest: Digest) -> Json:
     template = frozen["template"]
     learned = {name: hashes[name] for name in ("train", "validation") if name in hashes}
     parts["training"] = digest([*shared, template, settings["train"], learned])
-    parts["evaluation"] = digest([*shared, template["sha256"], settings["eval"], hashes])
+    group = settings["data"]["group"]
+    parts["evaluation"] = digest([*shared, template["sha256"], settings["eval"], hashes, group])
     return parts
 
 

@@ -31,9 +31,13 @@ def ask(answer: str, *, marks: list[str] | None = None) -> tuple[bool, str]:
     typist.start()
     try:
         agreed = approvers.ask_person(
-            "the plan\n", ceiling="5", digest=DIGEST, marks=marks or [], command="tunegate release r",
+            "the plan\n",
+            ceiling="5",
+            digest=DIGEST,
+            marks=marks or [],
+            command="tunegate release r",
             terminal=lambda: Path(os.ttyname(terminal)),
-        )  # fmt: skip
+        )
     finally:
         typist.join(timeout=10)
         os.close(terminal)

@@ -221,7 +221,8 @@ def test_the_generation_tag_clock_and_filters_render_as_in_transformers(tmp_path
     source = (
         "{% set ns = namespace(n=0) %}{% for m in messages %}{% if m.role == 'user' %}"
         "{% continue %}{% endif %}{% set ns.n = ns.n + 1 %}{% generation %}"
-        "{{ m | tojson(indent=2) }}{{ ns.n }}<|im_end|>{% endgeneration %}{% endfor %}{{ strftime_now('%Y') }}"
+        "{{ m | tojson(indent=2) }}{{ ns.n }}<|im_end|>{% endgeneration %}{% endfor %}"
+        "{{ strftime_now('%Y') }}"
         "{% if tools is none %}no tools{% endif %}"
     )
     base = make_tokenizer_dir(tmp_path, template=source)

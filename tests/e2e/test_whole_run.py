@@ -45,9 +45,15 @@ class Shell:
     def run(self, *arguments: str | Path, code: int = 0) -> dict[str, Any]:
         done = subprocess.run(
             [*COMMAND, *map(str, arguments), "--json"],
-            env=self.environment, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-        assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            stdin=subprocess.DEVNULL,
+        )
+        assert done.returncode == code, (
+            f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        )
         body: dict[str, Any] = json.loads(done.stdout)
         assert body["code"] == code and body["ok"] is (code == 0)
         assert len(done.stdout.encode()) <= 8192
@@ -130,7 +136,9 @@ def test_a_killed_training_goes_on_to_the_same_adapter(
     assert {row["step"] for row in resumed} == set(range(1, 25))
 
 
-def test_a_driver_that_dies_is_replaced_by_the_next(shell: Shell, base: Path, tmp_path: Path) -> None:
+def test_a_driver_that_dies_is_replaced_by_the_next(
+    shell: Shell, base: Path, tmp_path: Path
+) -> None:
     make_run(tmp_path, base)
     driver = shell.start("go", tmp_path)
     wait_for(lambda: (tmp_path / "attempts/1/metrics.jsonl").exists())
@@ -148,8 +156,10 @@ def wait_for(condition: Any, *, seconds: float = 120) -> None:
         time.sleep(0.02)
 
 
-def test_stop_keeps_a_checkpoint_and_resume_goes_on(shell: Shell, base: Path, tmp_path: Path) -> None:
-    make_run(tmp_path, base, train={"epochs": 30})
+def test_stop_keeps_a_checkpoint_and_resume_goes_on(
+    shell: Shell, base: Path, tmp_path: Path
+) -> None:
+    make_run(tmp_path, base, train_rows=640)
     driver = shell.start("go", tmp_path)
     listed = tmp_path / "attempts/1/checkpoints.jsonl"
     wait_for(lambda: listed.exists() and listed.read_bytes().count(b"\n") >= 2)
@@ -174,7 +184,8 @@ def test_a_trainer_that_exits_0_without_training_ends_with_code_8(
     shell.environment["PYTHONPATH"] = f"{plugins}:{os.environ.get('PYTHONPATH', '')}"
     run = tmp_path / "run"
     run.mkdir()
-    make_run(run, base, train={"framework": "stub"})
+    answers = {"versions.stub": {"answer": "with all: it does nothing", "source": "this test"}}
+    make_run(run, base, train={"framework": "stub"}, answers=answers)
     body = shell.run("go", run, code=8)
     assert body["error"]["kind"] == "nothing_trained"
     assert "no receipt" in body["error"]["message"]

@@ -15,12 +15,14 @@ sends (render_parity), or that the loss is computed on these labels (wire test, 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
 from tunegate.checks import MAX_FINDINGS, MAX_SAMPLES, CheckInputs
 from tunegate.checks._pass import Seen, observe_one, unable
 from tunegate.types import Finding, Json, Status, Verdict
+from tunegate.worker.feed import label_line
 
 WHERE = "host"
 ORDER = 10
@@ -69,9 +71,11 @@ class Watch:
         self.problems: dict[str, int] = {}
         self.rows: list[Json] = []
         self.samples: list[Json] = []
+        self.labels = hashlib.sha256()
 
     def see(self, rows: Sequence[Seen]) -> None:
         for seen in rows:
+            self.labels.update(label_line(seen.example))
             if seen.example.dropped is not None:
                 continue
             runs = seen.supervised()
@@ -95,6 +99,7 @@ class Watch:
             "dropped": account["dropped"],
             "problems": self.problems,
             "rows_wrong": self.rows,
+            "labels_sha256": self.labels.hexdigest(),
             "samples": self.samples,
             "pad_is_stop": self.tokenizer.pad_id is not None
             and self.tokenizer.piece(self.tokenizer.pad_id) in self.stops,

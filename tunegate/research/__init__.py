@@ -46,7 +46,7 @@ def research(
     arithmetic = precision(frozen, facts, device, questions)
     reached, unreached = coverage(frozen, facts, questions)
     contract, unfit, warnings = evaluation(frozen, facts, questions)
-    installed, conflicts = versions(frozen, facts)
+    installed, conflicts = versions(frozen, facts, questions)
     issues = known_issues(frozen, facts, questions)
     compared = anchors.difference(frozen, anchor, allow=allow, tables=tables) if anchor else None
     differing = anchors.problems(compared) if compared else []

@@ -10,8 +10,13 @@ from tunegate.types import Json, Status
 from tunegate.versions import in_range
 
 
-def versions(frozen: Json, facts: Mapping[str, Json]) -> tuple[list[Json], list[str]]:
-    """Lines {framework, package, installed, requires, verdict, source}, and problems."""
+def versions(
+    frozen: Json, facts: Mapping[str, Json], questions: Questions
+) -> tuple[list[Json], list[str]]:
+    """Lines {framework, package, installed, requires, verdict, source}, and problems.
+
+    A framework whose bounds are not known raises a question.
+    """
     framework, installed = frozen["settings"]["train"]["framework"], frozen["environment"]
     bounds = [
         row
@@ -19,7 +24,12 @@ def versions(frozen: Json, facts: Mapping[str, Json]) -> tuple[list[Json], list[
         if row["framework"] == framework and _applies(row["versions"], installed.get(framework))
     ]
     if not bounds:
-        return [], [f"no version bounds are known for {framework} {installed.get(framework) or ''}"]
+        questions.ask(
+            f"versions.{framework}",
+            question="with which versions of its packages was it seen to work?",
+            why=f"no version bounds are known for {framework}",
+        )
+        return [], []
     lines, problems = [], []
     for row in bounds:
         for package, requires in row["requires"].items():

@@ -184,6 +184,7 @@ def run_train(run: Run) -> Json:
             "release_nonce": release["nonce"],
             "launched": time.time(),
             "training": training,
+            "labels_sha256": _checked_labels(run),
         }
         (job_dir / "receipt.json").unlink(missing_ok=True)
         drive.start(host, job_dir, job, python=run.python, cache_dir=cache_dir())
@@ -198,6 +199,12 @@ def run_train(run: Run) -> Json:
             hint="read the log; an exit code alone is never taken for success",
         )
     return _trained(run, number)
+
+
+def _checked_labels(run: Run) -> str:
+    """Digest of the labels that gate 2 looked at; the worker compares its own before it starts."""
+    found: str = run.store.read("evidence/mask_exact.json")["observation"]["labels_sha256"]
+    return found
 
 
 def _current_attempt(run: Run, training: str) -> int | None:

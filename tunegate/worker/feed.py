@@ -61,8 +61,13 @@ def labels_sha256(rows: Iterable[Example]) -> str:
     """Digest of which tokens carry loss in which row, over all rows in file order."""
     digest = hashlib.sha256()
     for row in rows:
-        digest.update(json.dumps([row.index, row.dropped, row.labels]).encode() + b"\n")
+        digest.update(label_line(row))
     return digest.hexdigest()
+
+
+def label_line(row: Example) -> bytes:
+    """What the digest of labels takes of one row."""
+    return json.dumps([row.index, row.dropped, row.labels]).encode() + b"\n"
 
 
 def verify_labels(job: Json, rows: Sequence[Example]) -> None:
