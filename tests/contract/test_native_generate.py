@@ -19,7 +19,7 @@ from tunegate.worker import pack  # noqa: E402
 from tunegate.worker.constrain import Constraint  # noqa: E402
 from tunegate.worker.encode import prompt_ids  # noqa: E402
 from tunegate.worker.feed import serving  # noqa: E402
-from tunegate.worker.generate import Answer, Writer, _batches  # noqa: E402
+from tunegate.worker.generate import Answer, Writer, _batches, _taken_over  # noqa: E402
 from tunegate.worker.main import main  # noqa: E402
 from tunegate.worker.model import load_base  # noqa: E402
 
@@ -125,6 +125,27 @@ def test_constrained_answers_keep_the_schema(base_dir: Path, gemma_dir: Path, pa
         assert answer.finish == "stop"
         assert text == json.dumps({"intent": json.loads(text)["intent"]})
         assert json.loads(text)["intent"] in LABELS
+        assert constraint.accepts(answer.tokens)
+        assert not constraint.accepts(answer.tokens[:-1])
+        assert not constraint.accepts([*answer.tokens, answer.tokens[-1]])
+
+
+def test_a_free_answer_that_fits_the_schema_is_taken_over(base_dir: Path) -> None:
+    base = load_base(base_dir)
+    tokenizer, _ = serving({"base": {"dir": base_dir}, "template": {"source": _source(base_dir)}})
+    constraint = Constraint(
+        SCHEMA, base_dir=base_dir, stop_ids=[2],
+        vocab_size=base.model.get_input_embeddings().weight.shape[0],
+    )  # fmt: skip
+    writer = Writer(base, stop_ids=[2], max_new_tokens=40, constraint=constraint)
+    fits = tokenizer.encode(json.dumps({"intent": LABELS[0]}))
+    free = {(1,): fits, (2,): tokenizer.encode("no JSON"), (3,): fits[:-1]}
+    answers = [Answer(str(number), [number]) for number in (1, 2, 3, 4)]
+    assert [_taken_over(answer, free, writer) for answer in answers] == [True, False, False, False]
+    assert answers[0].tokens == fits and answers[0].finish == "stop"
+    assert answers[1].finish is None and not answers[1].tokens
+    short = Writer(base, stop_ids=[2], max_new_tokens=len(fits) - 1, constraint=constraint)
+    assert not _taken_over(Answer("1", [1]), free, short)
 
 
 def test_a_constraint_that_is_cut_ends_with_length(base_dir: Path) -> None:

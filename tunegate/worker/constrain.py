@@ -44,6 +44,11 @@ class Constraint:
         """The state before the first token of an answer."""
         return self._start.deep_copy()
 
+    def accepts(self, tokens: Sequence[int]) -> bool:
+        """Whether the grammar allows exactly these tokens as a whole answer."""
+        state = self.begin()
+        return bool(state.try_consume_tokens(list(tokens)) == len(tokens) and state.is_accepting())
+
     def mask(self, logits: Tensor, states: Sequence[LLMatcher]) -> Tensor:
         """Logits [B, V] with -inf where a state does not allow the token."""
         import numpy

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,6 +65,7 @@ def run(job: Json, emit: Emit) -> None:
     title = job.get("title") or "generate"
     count = 0
     emit.progress(title, count, total)
+    free: dict[tuple[int, ...], list[int]] = {}
     for task, requests in waiting:
         done = _answered(Path(task["out"]))
         answers = [
@@ -79,13 +80,35 @@ def run(job: Json, emit: Emit) -> None:
             max_new_tokens=int(task["max_new_tokens"]),
             constraint=_constraint(task, base, base_dir, frozen["tokenizer"]["stop_ids"]),
         )
+        if writer.constraint is not None:
+            ready = [answer for answer in pending if _taken_over(answer, free, writer)]
+            _append(Path(task["out"]), ready, tokenizer)
+            count += len(ready)
+            pending = [answer for answer in pending if answer.finish is None]
         prefix = pack.shared_prefix([answer.prompt for answer in answers])
         batch_size = int(job.get("batch_size") or frozen["settings"]["eval"]["batch_size"])
         for batch in writer.answer(pending, prefix=prefix, batch_size=batch_size):
             _append(Path(task["out"]), batch, tokenizer)
+            if writer.constraint is None:
+                free |= {tuple(a.prompt): a.tokens for a in batch if a.finish == "stop"}
             count += len(batch)
             emit.progress(title, count, total)
     emit.log(f"{title}: {total} requests answered")
+
+
+def _taken_over(answer: Answer, free: Mapping[tuple[int, ...], list[int]], writer: Writer) -> bool:
+    """Take over the free answer to the same prompt where the grammar allows it as it is.
+
+    Greedy decoding under the grammar would choose the same tokens: each was the likeliest of all,
+    so it is the likeliest of those allowed.
+    """
+    tokens = free.get(tuple(answer.prompt))
+    if tokens is None or writer.constraint is None or len(tokens) > writer.max_new_tokens:
+        return False
+    if not writer.constraint.accepts(tokens):
+        return False
+    answer.tokens, answer.finish = list(tokens), "stop"
+    return True
 
 
 class Writer:
