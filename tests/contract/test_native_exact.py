@@ -131,6 +131,22 @@ def test_float32_stays_within_its_rounding(kind: str) -> None:
     assert distance(gradients(single), gradients(exact)) < 1e-4
 
 
+def test_bf16_is_as_close_as_transformers_in_bf16() -> None:
+    """The yardstick of rounding is the plain way in the same arithmetic; adapters stay float32."""
+    exact, plain, packed = (
+        lora_base("llama", implementation=i) for i in (attention.NAME, "sdpa", attention.NAME)
+    )
+    for base in (plain, packed):
+        for name, weight in base.model.named_parameters():
+            weight.data = weight.data.to(torch.float32 if "lora_" in name else torch.bfloat16)
+    summed_loss(exact, rows(), share=True).backward()
+    summed_loss(packed, rows(), share=True).backward()
+    one_at_a_time(plain, rows()).backward()
+    expected, found = gradients(exact), gradients(packed)
+    assert {grad.dtype for grad in found.values()} == {torch.float32}
+    assert 1e-3 < distance(found, expected) < 1.5 * distance(gradients(plain), expected)
+
+
 @pytest.mark.parametrize("prefix", [0, 6])
 @pytest.mark.parametrize("groups", [1, 3])
 def test_the_fused_kernel_for_long_rows_agrees(prefix: int, groups: int) -> None:

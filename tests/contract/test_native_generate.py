@@ -19,9 +19,9 @@ from tunegate.worker import pack  # noqa: E402
 from tunegate.worker.constrain import Constraint  # noqa: E402
 from tunegate.worker.encode import prompt_ids  # noqa: E402
 from tunegate.worker.feed import serving  # noqa: E402
-from tunegate.worker.generate import Answer, Writer, _batches, _taken_over  # noqa: E402
+from tunegate.worker.generate import Answer, Writer, _batches, _precision, _taken_over  # noqa: E402
 from tunegate.worker.main import main  # noqa: E402
-from tunegate.worker.model import load_base  # noqa: E402
+from tunegate.worker.model import load_base, load_merged  # noqa: E402
 
 TEXTS = (
     "where is my order", "x", "return", "the boots are two sizes too small and were due on Monday",
@@ -250,3 +250,30 @@ def test_an_error_is_left_beside_the_job(
     assert main(str(path)) in (2, 10)
     left = json.loads((tmp_path / "job" / "error.json").read_text())
     assert left["kind"] == kind and left["message"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "trained", "expected"),
+    [
+        (None, "bf16", "bf16"),
+        (None, "fp32", "fp32"),
+        (None, "fp16", "fp32"),
+        ("fp32", "bf16", "fp32"),
+    ],
+)
+def test_answers_are_given_in_the_arithmetic_of_the_training(
+    asked: str | None, trained: str, expected: str
+) -> None:
+    job = {"precision": asked, "frozen": {"settings": {"train": {"precision": trained}}}}
+    assert _precision(job) == expected
+
+
+def test_bf16_answers(base_dir: Path, tmp_path: Path) -> None:
+    """Constrained, so that they parse whatever the rounding."""
+    schema = {"constrained": True, "schema": SCHEMA, "max_new_tokens": 40, "precision": "bf16"}
+    path = put_job(generate_job(tmp_path, base_dir, **schema), tmp_path / "job")
+    assert main(str(path)) == 0
+    assert load_merged(base_dir, None, precision="bf16").model.dtype == torch.bfloat16
+    found = lines(tmp_path / "out.jsonl")
+    assert len(found) == len(TEXTS)
+    assert all(json.loads(row["output"])["intent"] in LABELS for row in found)

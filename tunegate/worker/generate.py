@@ -58,7 +58,7 @@ def run(job: Json, emit: Emit) -> None:
     waiting = [(task, list(_requests(task))) for task in tasks]
     total = sum(len(requests) for _, requests in waiting)
     emit.progress("load", 0, 1)
-    base = load_merged(base_dir, adapter)
+    base = load_merged(base_dir, adapter, precision=_precision(job))
     if base.plain:
         emit.log(f"requests are padded, not packed: {base.plain}")
     tokenizer, template = serving(frozen)
@@ -277,6 +277,12 @@ def _batches(answers: Sequence[Answer], *, prefix: int, batch_size: int) -> Iter
         tokens += own
     if batch:
         yield batch
+
+
+def _precision(job: Json) -> str:
+    """That of the training, so that the base's weights are rounded as the adapter met them."""
+    found: str = job.get("precision") or job["frozen"]["settings"]["train"]["precision"]
+    return "bf16" if found == "bf16" else "fp32"
 
 
 def _requests(task: Json) -> Iterator[Json]:
