@@ -170,7 +170,7 @@ class Eval(Keys):
     """The column to compare with."""
     max_new_tokens: int | None = Field(None, ge=1)
     """Longest answer in tokens; left out, it follows the reference answers."""
-    batch_size: int = Field(32, ge=1)
+    batch_size: int = Field(64, ge=1)
     """Rows generated at a time."""
     smallest_change: float = Field(0.02, gt=0, lt=1)
     """The smallest difference in accuracy that would matter to you."""
