@@ -117,6 +117,9 @@ def _digests(frozen: Json, digest: Digest) -> Json:
     template = frozen["template"]
     learned = {name: hashes[name] for name in ("train", "validation") if name in hashes}
     parts["training"] = digest([*shared, template, settings["train"], learned])
+    # What a knob turn and a change of data are, for the lineage: limits and test rows are neither.
+    parts["knobs"] = digest([settings["train"], frozen["prompt"]["sha256"], template])
+    parts["curriculum"] = digest(learned)
     group = settings["data"]["group"]
     parts["evaluation"] = digest([*shared, template["sha256"], settings["eval"], hashes, group])
     return parts

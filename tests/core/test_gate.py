@@ -37,6 +37,19 @@ def test_the_wire_test_fails_on_each_fault(change: dict[str, Any], says: str) ->
     assert any(says in finding.message for finding in verdict.findings)
 
 
+def test_easy_data_that_starts_low_is_learned_all_the_same() -> None:
+    easy = {**WIRE, "first_loss": 0.15}
+    assert gate.judge_wire({**easy, "last_loss": 0.018}).status is Status.PASS
+    assert gate.judge_wire({**easy, "last_loss": 0.03}).status is Status.FAIL
+
+
+def test_the_template_is_suspected_only_where_the_loss_was_learned() -> None:
+    (only,) = gate.judge_wire({**WIRE, "exact": 15}).findings
+    assert only.change is not None and "template" in only.change
+    both = gate.judge_wire({**WIRE, "exact": 15, "last_loss": 0.6}).findings
+    assert [finding.change for finding in both][1] is None
+
+
 def test_the_wire_test_passes_at_its_limits() -> None:
     assert gate.judge_wire({**WIRE, "exact": 19, "last_loss": 0.3}).status is Status.PASS
 

@@ -54,7 +54,8 @@ def eval_rows(run: Run) -> Iterator[tuple[str, Row, str]]:
         name = key.removeprefix("slice:")
         path = run.source_dir / files[key]["path"]
         for row in read_rows(path):
-            yield name, row, str(row.meta.get("id") or f"{name}:{row.index}")
+            own = row.meta.get("id")
+            yield name, row, f"{name}:{row.index}" if own is None else str(own)
 
 
 def _is_rule(run: Run, name: str) -> bool:

@@ -60,8 +60,8 @@ def lineage(run: Run) -> list[Json]:
         found.append(
             {
                 "run": current.spec.name,
-                "data_digest": digests["data"],
-                "settings_digest": digests["settings"],
+                "data_digest": digests["curriculum"],
+                "settings_digest": digests["knobs"],
             }
         )
         parent = current.spec.parent
