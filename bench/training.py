@@ -9,7 +9,6 @@ and loss. The peer is the plain way: rows padded to the longest, logits at every
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from tunegate.types import IGNORED, Example, Json
+from tunegate.verbs.prepare import worker_frozen
+from tunegate.verbs.run import Run
 from tunegate.worker.feed import Order, trained_examples
 from tunegate.worker.model import attach_lora, load_base, precision_dtype
 from tunegate.worker.step import Stepper
@@ -30,8 +31,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16"])
     options = parser.parse_args()
-    frozen = json.loads((options.run / "frozen.json").read_text(encoding="utf-8"))
-    frozen["base"]["dir"] = frozen["made"]["base_dir"]
+    frozen = worker_frozen(Run(options.run))
     job = {"frozen": frozen, "data_dir": str(options.run)}
     examples = trained_examples(job, "train")
     order = Order(len(examples), options.batch, 0)

@@ -23,8 +23,6 @@ def main() -> None:
     record = json.loads((options.run / "record.json").read_text(encoding="utf-8"))
     if record["made"]["dirty"] is not False:
         parser.error("the record was made from uncommitted code; commit, then run it again")
-    for name in ("base_dir", "folder"):  # places on the machine that made it
-        record["made"].pop(name, None)
     result = {"command": options.command, "record": record}
     RESULTS.mkdir(exist_ok=True)
     file = RESULTS / f"{record['name']}.json"

@@ -49,7 +49,7 @@ def chain(folder: Path) -> list[Json]:
     if not path.is_file():
         return []
     lines, previous = [], ""
-    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, text in enumerate(_lines(path), start=1):
         try:
             line = json.loads(text)
         except json.JSONDecodeError as exc:
@@ -67,17 +67,27 @@ def chain(folder: Path) -> list[Json]:
 
 def append(folder: Path, event: Json) -> str:
     """Add an event to the chain, durably. Returns the new head, SHA-256 of the line."""
-    chain(folder)
+    import fcntl
+
     path = folder / "releases.jsonl"
     with boundary(PlatformError, "append to the release chain"):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        previous = head(folder)
-        text = json.dumps({**event, "previous": previous}, ensure_ascii=False, sort_keys=True)
-        with path.open("a", encoding="utf-8") as handle:
-            handle.write(text + "\n")
+        with path.open("a+b") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            chain(folder)
+            handle.seek(0)
+            # A line that a kill has torn was never a release.
+            handle.truncate(handle.read().rfind(b"\n") + 1)
+            text = json.dumps({**event, "previous": head(folder)}, sort_keys=True)
+            handle.write(text.encode() + b"\n")
             handle.flush()
             os.fsync(handle.fileno())
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _lines(path: Path) -> list[str]:
+    """The whole lines of the chain; what follows the last line end was torn by a kill."""
+    return path.read_bytes().decode("utf-8", "replace").split("\n")[:-1]
 
 
 def head(folder: Path) -> str:
@@ -85,7 +95,7 @@ def head(folder: Path) -> str:
     path = folder / "releases.jsonl"
     if not path.is_file():
         return ""
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = _lines(path)
     return hashlib.sha256(lines[-1].encode()).hexdigest() if lines else ""
 
 

@@ -227,9 +227,22 @@ def run(
     deadline_s: float | None = None,
 ) -> None:
     """Start a job, or attach to the one that already runs in its folder, and wait for its end."""
+    if host.poll(job_dir).running and not _is_job(job_dir, job):
+        # Left behind by a driver that died, at work on inputs that have changed since.
+        host.stop(job_dir, grace_s=5)
     if not host.poll(job_dir).running:
         start(host, job_dir, job, python=python, cache_dir=cache_dir)
     wait(host, job_dir, show=show, deadline_s=deadline_s)
+
+
+def _is_job(job_dir: Path, job: Json) -> bool:
+    """Whether the folder's job is this one."""
+    try:
+        found = json.loads((job_dir / "job.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    found.pop("worker_sha256", None)
+    return bool(found == json.loads(json.dumps(job)))
 
 
 def read_outputs(path: Path) -> Sequence[Json]:

@@ -15,9 +15,9 @@ from typing import Any
 from tunegate.types import Finding, Json, Status, Verdict
 
 LOSS_SHARE = 0.10
-"""Wire test: the last loss must lie under this share of the first (failures.md G2-11)."""
+"""Wire test: the last loss must lie under this share of the first."""
 LOSS_LEARNED = 0.02
-"""Wire test: a loss under this is learned by heart however low it began (easy data starts at 0.3)."""
+"""Wire test: a loss under this is learned by heart, however low it began."""
 EXACT_SHARE = 0.95
 """Wire test: share of rows that the reloaded model must answer exactly."""
 

@@ -7,6 +7,7 @@ The file is YAML 1.2: `2e-4` is a number, `no` is a word, and a key that stands 
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,7 @@ def run_file_and_folder(run: str | Path) -> tuple[Path, Path]:
             raise UsageError(
                 f"no run.yaml in {path}", hint="name a run file, or a folder that holds run.yaml"
             )
-        return file.resolve(), path.resolve()
+        return path.resolve() / "run.yaml", path.resolve()
     if not path.is_file():
         raise UsageError(
             f"no such run: {path}",
@@ -42,7 +43,8 @@ def run_file_and_folder(run: str | Path) -> tuple[Path, Path]:
         )
     if path.suffix not in {".yaml", ".yml"}:
         raise UsageError(f"{path} is not a run file", hint="a run file ends in .yaml")
-    path = path.resolve()
+    # A link to a run file is a run of its own, in the folder that holds the link.
+    path = path.parent.resolve() / path.name
     return path, path.parent if path.name == "run.yaml" else path.with_suffix("")
 
 
@@ -86,6 +88,8 @@ def _parse(file: Path) -> Any:
         raise SpecError(
             f"not valid YAML: {_first_line(exc.problem)}", where=_mark(file, exc.problem_mark)
         ) from exc
+    except RecursionError as exc:
+        raise SpecError("nested too deeply to be a run file", where=str(file)) from exc
     except YAMLError as exc:
         raise SpecError(f"not valid YAML: {_first_line(str(exc))}", where=str(file)) from exc
     if not isinstance(tree, Mapping):
@@ -181,10 +185,29 @@ def _where(tree: Any, loc: tuple[Any, ...], file: Path) -> str:
     return f"{file}:{line + 1}:{column + 1}"
 
 
+_FOLDERS = ("prompts", "anchor", "parent")
+"""Keys that may name a folder."""
+
+
+def _unreadable(path: Path, *, may_be_folder: bool) -> str | None:
+    """What keeps a path from being read; None where nothing does."""
+    try:
+        if not path.exists():
+            return "no such file"
+        if path.is_dir():
+            return None if may_be_folder else "a folder where a file was expected"
+        if not path.is_file():
+            return "not an ordinary file"
+        return None if os.access(path, os.R_OK) else "this user may not read it"
+    except OSError as exc:
+        return f"cannot be looked at ({exc.strerror})"
+
+
 def _missing_files(spec: Spec, tree: Any, file: Path) -> list[Problem]:
     problems = []
     for loc, value in spec.files():
-        if not (file.parent / value).exists():
+        wrong = _unreadable(file.parent / value, may_be_folder=loc[-1] in _FOLDERS)
+        if wrong is not None:
             key = ".".join(str(part) for part in loc)
-            problems.append(Problem(f"`{key}`: no such file, {value}", _where(tree, loc, file)))
+            problems.append(Problem(f"`{key}`: {wrong}, {value}", _where(tree, loc, file)))
     return problems

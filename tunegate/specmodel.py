@@ -13,7 +13,11 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-MONEY = re.compile(r"^(?P<amount>\d+(\.\d{1,4})?)\s+(?P<currency>[A-Z]{3})$")
+MONEY = re.compile(r"^(?P<amount>[0-9]{1,9}(\.[0-9]{1,4})?)\s+(?P<currency>[A-Z]{3})$")
+
+
+MOST = 10_000_000
+"""Largest count that a run file may hold."""
 
 
 def parse_money(text: str) -> tuple[Decimal, str]:
@@ -37,11 +41,23 @@ def _money(value: Any) -> str:
 Money = Annotated[str, BeforeValidator(_money)]
 
 
+def _slice_name(value: Any) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9_-]{1,40}", value):
+        raise ValueError("letters, digits, dash and underscore")
+    if value in ("test", "train", "validation", "teacher"):
+        raise ValueError("a name of its own, since this one is taken")
+    return value
+
+
 class Keys(BaseModel):
     """Unknown keys are refused; values are not coerced."""
 
     model_config = ConfigDict(
-        extra="forbid", strict=True, use_attribute_docstrings=True, frozen=True
+        extra="forbid",
+        strict=True,
+        use_attribute_docstrings=True,
+        frozen=True,
+        allow_inf_nan=False,
     )
 
 
@@ -65,6 +81,10 @@ class Task(Keys):
             raise ValueError("answer: json needs `schema`, the file with its JSON Schema")
         if self.answer == "label" and not self.labels:
             raise ValueError("answer: label needs `labels`, the list of classes")
+        if self.labels and len(set(self.labels)) < len(self.labels):
+            raise ValueError("a label stands twice in `labels`")
+        if self.labels and self.escape is not None and self.escape not in self.labels:
+            raise ValueError(f"`escape` is {self.escape!r}, which is not among `labels`")
         return self
 
 
@@ -107,13 +127,13 @@ class Train(Keys):
     """Which trainer runs."""
     epochs: float | None = Field(None, gt=0, le=100)
     """Passes over the training rows; left out, 2."""
-    batch_size: int | None = Field(None, ge=1)
+    batch_size: int | None = Field(None, ge=1, le=MOST)
     """Rows in one optimizer step."""
     learning_rate: float | None = Field(None, gt=0, lt=1)
     """Peak learning rate; left out, it follows the table in facts/learning_rates.json."""
     schedule: Literal["linear", "cosine", "constant"] | None = None
     """How the learning rate falls after the warm-up; left out, linear."""
-    warmup_steps: int | None = Field(None, ge=0)
+    warmup_steps: int | None = Field(None, ge=0, le=MOST)
     """Steps over which the learning rate rises."""
     weight_decay: float | None = Field(None, ge=0, le=1)
     """AdamW weight decay on adapter weights; left out, none."""
@@ -123,13 +143,13 @@ class Train(Keys):
     """The adapter."""
     precision: Literal["fp32", "bf16", "fp16"] | None = None
     """Arithmetic of the base model's weights; left out, it follows the hardware."""
-    max_length: int | None = Field(None, ge=16)
+    max_length: int | None = Field(None, ge=16, le=MOST)
     """Longest row in tokens; left out, it is the longest row of the data."""
-    seed: int | None = Field(None, ge=0)
+    seed: int | None = Field(None, ge=0, le=MOST)
     """Seeds the adapter's start and the data order."""
     loss: Literal["answer", "all"] | None = None
     """Which tokens are meant to carry loss: the answers and their end (left out), or everything."""
-    eval_every_steps: int | None = Field(None, ge=1)
+    eval_every_steps: int | None = Field(None, ge=1, le=MOST)
     """Steps between validation losses; left out, up to four times an epoch."""
     chat_template: str | None = None
     """Jinja file for training only. It must render as serving does, or gate 2 stays closed."""
@@ -140,7 +160,7 @@ class Raw(Keys):
     """Folder or files with candidate system prompts; the serving prompt is always a candidate."""
     shots: list[Annotated[int, Field(ge=0, le=64)]] = Field([0, 4], min_length=1)
     """Numbers of worked examples from the training rows to try."""
-    constrained: list[bool] | None = None
+    constrained: list[bool] | None = Field(None, min_length=1)
     """Whether to force the schema while decoding; left out, both are tried where there is a
     schema.
     """
@@ -160,7 +180,7 @@ class Teacher(Keys):
 class Eval(Keys):
     test: str
     """Test rows. They are read once, after the checkpoint is chosen."""
-    slices: dict[str, str] = {}
+    slices: dict[Annotated[str, BeforeValidator(_slice_name)], str] = {}
     """Further row files, scored apart: adversarial, general, ... Rows with a `check` are scored by
     rule.
     """
@@ -168,9 +188,9 @@ class Eval(Keys):
     """How the base model's best prompt is looked for."""
     teacher: Teacher | None = None
     """The column to compare with."""
-    max_new_tokens: int | None = Field(None, ge=1)
+    max_new_tokens: int | None = Field(None, ge=1, le=MOST)
     """Longest answer in tokens; left out, it follows the reference answers."""
-    batch_size: int = Field(64, ge=1)
+    batch_size: int = Field(64, ge=1, le=4096)
     """Rows generated at a time."""
     smallest_change: float = Field(0.02, gt=0, lt=1)
     """The smallest difference in accuracy that would matter to you."""

@@ -79,18 +79,21 @@ class Store:
     def read(self, name: str) -> dict[str, Any]:
         """The payload of a stage's file, its envelope included.
 
-        Raises: UsageError where it is missing, unreadable or of a newer format.
+        The digest is taken again, so that a file edited by hand is never taken for evidence.
+        Raises: UsageError where it is missing, unreadable, edited (`file_edited`) or of a newer
+        format.
         """
         path = self.path(name)
         try:
             raw = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError as exc:
             raise UsageError(f"{name} is missing", kind="file_missing", where=str(path)) from exc
-        except (json.JSONDecodeError, UnicodeDecodeError) as exc:
+        except (ValueError, OSError) as exc:
             raise UsageError(
-                f"{name} is not JSON: {exc}",
+                f"{name} cannot be read: {exc}",
+                kind="file_edited",
                 where=str(path),
-                hint="delete it and run the stage again",
+                hint="delete it and run its stage again",
             ) from exc
         if not isinstance(raw, dict) or raw.get("format") != FORMAT:
             found = raw.get("format") if isinstance(raw, dict) else type(raw).__name__
@@ -98,6 +101,14 @@ class Store:
                 f"{name} has format {found}; this version reads format {FORMAT}",
                 where=str(path),
                 hint="use the version of tunegate that wrote it, named in its `made`",
+            )
+        body = {key: value for key, value in raw.items() if key not in _ENVELOPE}
+        if raw.get("digest") != digest_of(body) or not isinstance(raw.get("read"), dict):
+            raise UsageError(
+                f"{name} was changed after its stage wrote it",
+                kind="file_edited",
+                where=str(path),
+                hint="delete it and run its stage again",
             )
         return raw
 
@@ -109,7 +120,10 @@ class Store:
         file, _, section = name.partition("#")
         if not self.exists(file):
             return None
-        content = self.read(file)
+        try:
+            content = self.read(file)
+        except UsageError:
+            return None
         found = content["digests"].get(section) if section else content["digest"]
         return str(found) if found is not None else None
 
@@ -130,8 +144,13 @@ class Store:
         body = {**payload, "read": digests}
         digest = digest_of(body)
         if self.exists(name):
-            with contextlib.suppress(UsageError):
+            try:
                 old = self.read(name)
+            except UsageError as exc:
+                if exc.kind != "file_edited":  # a newer format is never written over
+                    raise
+                self._to_history(name, f"edited-{digest[:5]}")
+            else:
                 if old["digest"] == digest:
                     return old
                 self._to_history(name, old["digest"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,48 @@ def test_says_what_is_missing_where_there_is_no_run(tmp_path: Path) -> None:
         run_file_and_folder(tmp_path)
     with pytest.raises(UsageError, match="no such run"):
         run_file_and_folder(tmp_path / "gone.yaml")
+
+
+def test_refuses_what_is_no_ordinary_file(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    text = GOOD.replace("train: rows.jsonl", "train: folder").replace(
+        "test: rows.jsonl", "test: pipe"
+    )
+    assert problems(tmp_path, text) == [
+        "run.yaml:3:8: `data.train`: a folder where a file was expected, folder",
+        "run.yaml:7:8: `eval.test`: not an ordinary file, pipe",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ("limits: {minutes_at_risk: .inf}", "limits.minutes_at_risk"),
+        ("limits: {money: ٥ USD}", "limits.money"),
+    ],
+)
+def test_refuses_numbers_that_no_run_can_have(tmp_path: Path, line: str, key: str) -> None:
+    (found,) = problems(tmp_path, GOOD + line + "\n")
+    assert f"`{key}`" in found
+
+
+def test_refuses_counts_beyond_reason(tmp_path: Path) -> None:
+    (found,) = problems(tmp_path, GOOD.replace("learning_rate: 2e-4", "seed: 9007199254740994"))
+    assert "`train.seed`" in found
+
+
+@pytest.mark.parametrize("name", ["test", "train", "a/b", '""'])
+def test_refuses_slices_that_would_be_taken_for_something_else(tmp_path: Path, name: str) -> None:
+    text = GOOD.replace("test: rows.jsonl}", f"test: rows.jsonl, slices: {{{name}: rows.jsonl}}}}")
+    (found,) = problems(tmp_path, text)
+    assert "`eval.slices" in found
+
+
+def test_a_link_to_a_run_file_is_a_run_of_its_own(tmp_path: Path) -> None:
+    file = write(tmp_path, GOOD)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "run.yaml").symlink_to(file)
+    assert run_file_and_folder(other)[1] == other
+    assert run_file_and_folder(other / "run.yaml") == (other / "run.yaml", other)

@@ -5,19 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from shell import Shell, read, wait_for
 from toys_model import make_base, make_run
 
 pytest.importorskip("torch", reason="torch is not installed")
-
-COMMAND = [sys.executable, "-c", "from tunegate.surfaces.cli import main; main()"]
 
 STUB = '''
 """A trainer that says it is done and did nothing."""
@@ -29,46 +24,6 @@ PROVED, SEMANTICS, render, batches = native.PROVED, native.SEMANTICS, native.ren
 def train(job, emit):
     emit.log("Training completed successfully!")
 '''
-
-
-class Shell:
-    """Runs the command line with a cache, a person's folder and plug-ins of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.environment = {
-            **os.environ,
-            "TUNEGATE_CACHE": str(folder / "cache"),
-            "TUNEGATE_HOME": str(folder / "home"),
-            "OMP_WAIT_POLICY": "PASSIVE",
-        }
-
-    def run(self, *arguments: str | Path, code: int = 0) -> dict[str, Any]:
-        done = subprocess.run(
-            [*COMMAND, *map(str, arguments), "--json"],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            stdin=subprocess.DEVNULL,
-        )
-        assert done.returncode == code, (
-            f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        )
-        body: dict[str, Any] = json.loads(done.stdout)
-        assert body["code"] == code and body["ok"] is (code == 0)
-        assert len(done.stdout.encode()) <= 8192
-        return body
-
-    def start(self, *arguments: str | Path) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [*COMMAND, *map(str, arguments)], env=self.environment,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-
-
-def read(folder: Path, name: str) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((folder / name).read_text())
-    return content
 
 
 def adapter_sha256(folder: Path) -> str:
@@ -147,13 +102,6 @@ def test_a_driver_that_dies_is_replaced_by_the_next(
     shell.run("go", tmp_path)
     assert [path.name for path in (tmp_path / "attempts").iterdir()] == ["1"]
     assert (tmp_path / "attempts/1/log").read_text().count("overfit") == 0
-
-
-def wait_for(condition: Any, *, seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that"
-        time.sleep(0.02)
 
 
 def test_stop_keeps_a_checkpoint_and_resume_goes_on(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -164,9 +164,13 @@ def finish(
             f"column {column} lacks {len(missing)} of {len(wanted)} rows, first {missing[0]}",
             hint=f"tunegate eval {run.argument} --column {column} goes on",
         )
-    answers = {row["id"]: [row["output"], row["finish"]] for row in rows}
-    body = {"rows": len(wanted), "answers_sha256": digest_of(answers), **payload}
+    body = {"rows": len(wanted), "answers_sha256": answers_sha256(rows), **payload}
     run.store.write(f"eval/{column}.json", body, read=read, made=run.made("eval"))
+
+
+def answers_sha256(rows: Iterable[Json]) -> str:
+    """Digest of a column's answers, whatever the order in which they came."""
+    return digest_of({row["id"]: [row["output"], row["finish"]] for row in rows})
 
 
 def is_done(run: Run, column: str, read: Sequence[str]) -> bool:

@@ -12,8 +12,18 @@ from pathlib import Path
 from tunegate import compare
 from tunegate.drive import Show, no_show
 from tunegate.errors import EvalError, UsageError
+from tunegate.store import sha256_file
 from tunegate.types import Json
-from tunegate.verbs.answers import finish, generate, gold, is_done, keep_only, requests, task
+from tunegate.verbs.answers import (
+    answers_sha256,
+    finish,
+    generate,
+    gold,
+    is_done,
+    keep_only,
+    requests,
+    task,
+)
 from tunegate.verbs.baseline import fill_raw
 from tunegate.verbs.prepare import ensure_frozen
 from tunegate.verbs.run import Result, Run, show_path
@@ -30,6 +40,8 @@ def eval(run: str | Path, *, column: str | None = None, show: Show = no_show) ->
     opened = Run(run, show=show)
     with opened.store.lock("eval"):
         ensure_frozen(opened)
+        if column != "raw":
+            opened.require("check", "train")
         for name in [column] if column else COLUMNS:
             fill(opened, name)
         if column is not None:
@@ -84,7 +96,15 @@ def _tuned(run: Run) -> None:
         task(run, "tuned-rule", by_rule, out="tuned", new_tokens=settings["rule_max_new_tokens"]),
     ]
     adapter = run.store.path(trained["adapter"]["path"])
-    seconds = generate(run, "tuned", tasks, adapter=adapter if adapter.is_dir() else adapter.parent)
+    weights = adapter / "adapter_model.safetensors"
+    if not weights.is_file() or sha256_file(weights) != trained["adapter"]["sha256"]:
+        raise EvalError(
+            "the adapter on disk is not the one that the receipt names",
+            kind="columns_differ",
+            where=str(weights),
+            hint=f"tunegate train {run.argument} trains it again",
+        )
+    seconds = generate(run, "tuned", tasks, adapter=adapter)
     wanted = [item["id"] for item in by_class + by_rule]
     finish(
         run,
@@ -121,6 +141,16 @@ def _teacher(run: Run) -> None:
     finish(run, "teacher", wanted, {"seconds": 0}, read)
 
 
+def _refuse_other_answers(run: Run, name: str, rows: dict[str, Json], content: Json) -> None:
+    if answers_sha256(rows.values()) != content["answers_sha256"]:
+        raise EvalError(
+            f"the answers of column {name} are not those that were generated",
+            kind="columns_differ",
+            where=str(run.store.path(f"eval/{name}.jsonl")),
+            hint=f"delete eval/{name}.* and run tunegate eval {run.argument} again",
+        )
+
+
 def run_compare(run: Run) -> Json:
     """Score and compare the columns: report.json."""
     columns: dict[str, dict[str, Json] | None] = {}
@@ -131,6 +161,7 @@ def run_compare(run: Run) -> Json:
             continue
         columns[name] = compare.index_rows(run.store.read_jsonl(f"eval/{name}.jsonl"), column=name)
         content = run.store.read(f"eval/{name}.json")
+        _refuse_other_answers(run, name, columns[name] or {}, content)
         chosen = content.get("chosen") or {}
         about[name] = {
             key: chosen[key] for key in ("prompt", "shots", "constrained") if key in chosen

@@ -22,6 +22,7 @@ def decide(run: str | Path, *, show: Show = no_show) -> Result:
     """One recommended next step and the rule that fired; a person confirms it."""
     opened = Run(run, show=show)
     _need(opened, "report.json", "eval")
+    opened.require("eval")
     with opened.store.lock("decide"):
         found = deciding.decide(
             opened.store.read("report.json"), lineage(opened), validation=_validation(opened)
@@ -94,6 +95,7 @@ def record(run: str | Path, *, show: Show = no_show) -> Result:
         ("decision.json", "decide"),
     ):
         _need(opened, name, verb)
+    opened.require("eval", "decide")
     with opened.store.lock("record"):
         everything = _everything(opened)
         payload = recording.record(
@@ -124,7 +126,10 @@ def _maybe(run: Run, name: str) -> Json | None:
 def _receipt(run: Run) -> Json | None:
     if not run.store.exists("trained.json"):
         return None
-    found: Json = json.loads((_attempt_dir(run) / "receipt.json").read_text(encoding="utf-8"))
+    path = _attempt_dir(run) / "receipt.json"
+    if not path.is_file():
+        return None
+    found: Json = json.loads(path.read_text(encoding="utf-8"))
     return found
 
 

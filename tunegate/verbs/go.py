@@ -10,8 +10,9 @@ from pathlib import Path
 import tunegate
 from tunegate import stages
 from tunegate.drive import Progress, Show, no_show
-from tunegate.errors import EXIT_CODES, KINDS, UsageError, boundary
+from tunegate.errors import EXIT_CODES, KINDS, ChangedSinceRelease, UsageError, boundary
 from tunegate.stages import State
+from tunegate.store import sha256_file
 from tunegate.types import Json
 from tunegate.verbs import evaluate, finish, prepare, release, train
 from tunegate.verbs.run import Result, Run, show_path
@@ -37,6 +38,12 @@ def go(run: str | Path, *, show: Show = no_show) -> Result:
             show(Progress(f"{stage.name}: {stage.about}"))
             done = _steps()[stage.name](run, show)
             lines.append(f"{stage.name:<9} {done.summary}")
+        left = stages.next_stage(Run(run).states())
+        if left is not None:
+            raise ChangedSinceRelease(
+                f"something changed while the run went on: {left.name} is no longer current",
+                hint=f"tunegate go {opened.argument} brings it up to date",
+            )
         finished = finish.report(run, show=show)
     opened = Run(run)
     report, decision = opened.store.read("report.json"), opened.store.read("decision.json")
@@ -72,13 +79,41 @@ def status(run: str | Path, *, show: Show = no_show) -> Result:
     """Where the run stands, read from its folder alone; works on any run folder at any time."""
     opened = Run(run, show=show)
     found = opened.states()
+    changed = _changed_inputs(opened)
+    if changed:
+        found["freeze"] = State.STALE
     lines = [f"  {MARKS[found[s.name]]:<7} {s.name:<9} {s.about}" for s in stages.STAGES]
     first = stages.next_stage(found)
     where = "the run is complete" if first is None else f"next is {first.name}: {first.about}"
     if first is not None and found[first.name] is State.CLOSED:
         where = f"{first.name} keeps the gate closed"
+    if changed:
+        where = f"changed since it was frozen: {', '.join(changed)}"
     data: Json = {"lines": lines, "stages": {name: str(state) for name, state in found.items()}}
-    return Result("status", opened.argument, f"{opened.spec.name}: {where}", data, opened.next())
+    commands = tuple(stages.next_commands(found, opened.argument))
+    return Result("status", opened.argument, f"{_name(opened)}: {where}", data, commands)
+
+
+def _name(run: Run) -> str:
+    """The run's name, from what was frozen where the run file is gone or wrong."""
+    try:
+        return run.spec.name
+    except UsageError:
+        return str(run.frozen["name"]) if run.store.exists("frozen.json") else run.folder.name
+
+
+def _changed_inputs(run: Run) -> list[str]:
+    """Row files that differ from what was frozen, or are gone."""
+    try:
+        files = run.frozen["data"].values()
+    except UsageError:
+        return []
+    changed = []
+    for file in files:
+        path = run.source_dir / file["path"]
+        if not path.is_file() or sha256_file(path) != file["sha256"]:
+            changed.append(file["path"])
+    return changed
 
 
 def demo(folder: str | Path, *, show: Show = no_show) -> Result:

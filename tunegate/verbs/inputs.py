@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tunegate import bases, facts, metrics
+from tunegate import bases, facts, frameworks, metrics, platforms
 from tunegate.drive import Progress
 from tunegate.errors import DataError, Problem, SpecError, UsageError
 from tunegate.freeze import Facts, FileFacts, resolve_task
@@ -37,13 +37,12 @@ MAX_PROBLEMS = 20
 def gather(run: Run) -> Facts:
     """Read everything that the run file names. Raises UsageError kinds with file and line."""
     spec, folder = run.spec, run.source_dir
-    base = bases.resolve(
-        spec.base.model,
-        spec.base.revision,
-        cache_dir=cache_dir(),
-        folder=folder,
-        progress=lambda text, share: run.show(Progress(text, share, 1.0)),
-    )
+    # Unknown names are told before anything is unpacked or read.
+    frameworks.load(spec.train.framework)
+    platforms.load(spec.platform)
+    _lineage_is_sound(run)
+    base = resolve_base(run)
+    _targets_exist(spec, base, run.file)
     tokenizer = load_tokenizer(base.dir)
     prompt = _prompt(spec, folder)
     template = _template(spec, folder, base.dir)
@@ -73,6 +72,46 @@ def gather(run: Run) -> Facts:
         device=device(),
         tables=facts.load_all(),
     )
+
+
+def resolve_base(run: Run) -> bases.Base:
+    """The base model on this machine, unpacked or fetched where that is needed."""
+    return bases.resolve(
+        run.spec.base.model,
+        run.spec.base.revision,
+        cache_dir=cache_dir(),
+        folder=run.source_dir,
+        progress=lambda text, share: run.show(Progress(text, share, 1.0)),
+    )
+
+
+def _targets_exist(spec: Spec, base: bases.Base, file: Path) -> None:
+    missing = [name for name in spec.train.lora.targets or () if name not in base.linear_modules]
+    if missing:
+        raise SpecError(
+            f"train.lora.targets names {missing[0]!r}, which is no linear module of the base",
+            where=str(file),
+            hint="its modules: " + ", ".join(sorted(base.linear_modules)),
+        )
+
+
+def _lineage_is_sound(run: Run) -> None:
+    """Parents exist, were frozen, and do not go round in a circle."""
+    seen, current = {run.folder}, run
+    while current.spec.parent is not None:
+        parent = Run(current.source_dir / current.spec.parent)
+        if parent.folder in seen:
+            raise SpecError(
+                "`parent` leads back to this run", where=str(run.file), hint="name an earlier run"
+            )
+        if not parent.store.exists("frozen.json"):
+            raise SpecError(
+                f"the parent {parent.argument} was never frozen",
+                where=str(run.file),
+                hint=f"tunegate freeze {parent.argument}",
+            )
+        seen.add(parent.folder)
+        current = parent
 
 
 def data_files(spec: Spec) -> dict[str, str]:
@@ -217,7 +256,10 @@ def _candidates(spec: Spec, folder: Path, prompt: Json) -> list[Json]:
         for file in sorted(path.glob("*.txt")) if path.is_dir() else [path]:
             text = _text(file)
             if all(candidate["text"] != text for candidate in found):
-                found.append({"name": file.stem, "sha256": digest_of(text), "text": text})
+                name, digest = file.stem, digest_of(text)
+                if any(candidate["name"] == name for candidate in found):
+                    name = f"{name}-{digest[:6]}"
+                found.append({"name": name, "sha256": digest, "text": text})
     return found or [{"name": "none", "sha256": digest_of(None), "text": None}]
 
 

@@ -11,10 +11,10 @@ from tunegate import freeze as freezing
 from tunegate import quote as quoting
 from tunegate import research as researching
 from tunegate.drive import Progress, Show, no_show
-from tunegate.errors import GateClosed, Problem, UsageError
+from tunegate.errors import ChangedSinceRelease, GateClosed, Problem, UsageError
 from tunegate.store import digest_of
 from tunegate.types import Json, Status, Verdict
-from tunegate.verbs.inputs import device, gather
+from tunegate.verbs.inputs import device, gather, resolve_base
 from tunegate.verbs.run import Result, Run, now, show_path
 
 SECTIONS = ("frozen.json#training", "frozen.json#evaluation")
@@ -40,11 +40,24 @@ def freeze(run: str | Path, *, show: Show = no_show) -> Result:
 def ensure_frozen(run: Run) -> Json:
     """Write frozen.json if its inputs have changed, and return it."""
     frozen = freezing.freeze(run.spec, gather(run), folder=str(run.source_dir), digest=digest_of)
-    # Where the run and the base lie is written down for the worker but is no input of the run.
-    places = {"folder": frozen.pop("folder"), "base_dir": frozen["base"].pop("dir")}
-    run.store.write("frozen.json", frozen, made={**run.made("freeze"), **places})
+    # Where the run and the base lie is no input of the run, and changes when a folder is moved.
+    frozen.pop("folder")
+    frozen["base"].pop("dir")
+    frozen["research"] = _research_inputs(run)
+    content = run.store.write("frozen.json", frozen, made=run.made("freeze"))
     run.reset()
-    return run.frozen
+    return content
+
+
+def _research_inputs(run: Run) -> Json:
+    """What gate 1 is told beside the settings; it is bound like everything else."""
+    research = run.spec.research
+    anchor = _anchor(run)
+    return {
+        "answers": {name: item.model_dump() for name, item in research.answers.items()},
+        "allow": dict(research.allow),
+        "anchor": anchor["digest"] if anchor else None,
+    }
 
 
 def research(run: str | Path, *, show: Show = no_show) -> Result:
@@ -211,7 +224,13 @@ def worker_frozen(run: Run) -> Json:
     """frozen.json with the places of the run and the base filled in, as the worker reads it."""
     frozen = dict(run.frozen)
     frozen["folder"] = str(run.source_dir)
-    frozen["base"] = {**frozen["base"], "dir": frozen["made"]["base_dir"]}
+    base = resolve_base(run)
+    if dict(base.files) != frozen["base"]["files"]:
+        raise ChangedSinceRelease(
+            f"the base model in {base.dir} is not the one that was frozen",
+            hint=f"tunegate freeze {run.argument}",
+        )
+    frozen["base"] = {**frozen["base"], "dir": str(base.dir)}
     return frozen
 
 
@@ -257,6 +276,13 @@ def run_quote(run: Run) -> Json:
     offer = host.offer(at=now().isoformat(), folder=run.folder)
     wire = run.store.read("evidence/wire.json") if run.store.exists("evidence/wire.json") else None
     payload = quoting.quote(run.frozen, wire["observation"] if wire else None, offer.to_json())
+    limits = run.frozen["settings"]["limits"]
+    if float(limits["money"]) and limits["currency"] != offer.currency:
+        raise UsageError(
+            f"limits.money is in {limits['currency']}, and the platform's prices are in "
+            f"{offer.currency}",
+            hint="write the limit in the platform's currency",
+        )
     if payload.get("verdict") == Status.CANNOT_TELL:
         raise GateClosed(
             "nothing was measured yet, so time and money cannot be told",

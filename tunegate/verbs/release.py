@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 
-from tunegate import approvers, gate
+from tunegate import approvers, checks, gate
 from tunegate.drive import Show, no_show
 from tunegate.errors import ChangedSinceRelease, GateClosed, Problem, UsageError, WaitingForPerson
 from tunegate.store import digest_of
 from tunegate.types import Json
 from tunegate.verbs.prepare import ensure_frozen, run_checks
 from tunegate.verbs.run import Result, Run, now, show_path
+
+CHAINED = ("plan_digest", "decision", "level", "approver", "nonce", "waived", "not_after")
+"""What of a release stands in the person's chain, and must stand there still when it is used."""
 
 BOUND = (
     "research.json",
@@ -38,6 +40,8 @@ def release(
     opened = Run(run, show=show)
     with opened.store.lock("release"):
         ensure_frozen(opened)
+        _refuse_unknown_waivers(waive or {})
+        # Evidence is not trusted twice: what the checks say now is what counts.
         run_checks(opened)
         content = run_release(opened, waived=dict(waive or {}))
     return Result(
@@ -50,6 +54,17 @@ def release(
         },
         opened.next(),
     )
+
+
+def _refuse_unknown_waivers(waived: Mapping[str, str]) -> None:
+    known = [*checks.names(), "wire", "research", "quote"]
+    for name in waived:
+        if name not in known:
+            raise UsageError(
+                f"nothing is called {name!r} that could be waived",
+                kind="unknown_name",
+                hint="known: " + ", ".join(known),
+            )
 
 
 def run_release(run: Run, *, waived: Mapping[str, str]) -> Json:
@@ -145,7 +160,9 @@ def screen(run: Run, plan: Json, digest: str, why: str) -> str:
         f"  chain     {approvers.head(run.person_dir)[:12] or 'empty'}",
         f"  digest    {digest}",
     ]
-    return "\n".join(lines) + "\n"
+    # Nothing from a file may move the cursor or hide a line.
+    plain = ("".join(c if c.isprintable() else "?" for c in line) for line in lines)
+    return "\n".join(plain) + "\n"
 
 
 def _write(run: Run, plan: Json, digest: str, *, level: int, why: str, decision: str) -> Json:
@@ -162,10 +179,7 @@ def _write(run: Run, plan: Json, digest: str, *, level: int, why: str, decision:
         "nonce": secrets.token_hex(8),
         "waived": plan["waived"],
     }
-    event = {
-        key: payload[key]
-        for key in ("plan_digest", "decision", "level", "approver", "nonce", "waived")
-    }
+    event = {key: payload[key] for key in CHAINED}
     head = approvers.append(run.person_dir, {**event, "at": at.isoformat(), "run": str(run.folder)})
     return run.store.write(
         "release.json",
@@ -189,16 +203,12 @@ def authorise(run: Run) -> tuple[Json, Json]:
     release = run.store.read("release.json") if run.store.exists("release.json") else None
     waived = release["waived"] if release else {}
     plan = current_plan(run, waived)
-    if release is None or (release["level"] == 0 and release["plan_digest"] != digest_of(plan)):
+    problems = _problems(run, release, plan) if release else []
+    if release is None or (release["level"] == 0 and not waived and problems):
         # Level 0 is policy, not an act: it is given again for the inputs of now.
         release = run_release(run, waived={})
         plan = current_plan(run, {})
-    problems = gate.release_problems(
-        release,
-        plan_digest=digest_of(plan),
-        now=datetime.fromisoformat(now().isoformat()),
-        spent=[n for n in run.store.attempts() if _used(run, n, release["nonce"])],
-    )
+        problems = _problems(run, release, plan)
     if not problems:
         return run.store.read("quote.json"), release
     changed = gate.changed_parts(release["plan"], plan)
@@ -212,6 +222,25 @@ def authorise(run: Run) -> tuple[Json, Json]:
         hint=f"a person releases again: tunegate release {run.argument}",
         where=show_path(run.store.path("release.json")),
     )
+
+
+def _problems(run: Run, release: Json, plan: Json) -> list[str]:
+    """Why a release does not hold: by the person's own chain as much as by its own words."""
+    problems = gate.release_problems(
+        release,
+        plan_digest=digest_of(plan),
+        now=now(),
+        spent=[n for n in run.store.attempts() if _used(run, n, release["nonce"])],
+    )
+    wanted = {key: release[key] for key in CHAINED}
+    if not any(
+        all(line.get(k) == v for k, v in wanted.items()) for line in approvers.chain(run.person_dir)
+    ):
+        problems.append("it does not stand in the person's chain of releases")
+    level, why = gate.required_level(plan)
+    if release["level"] < level:
+        problems.append(f"it was given at level {release['level']}, and {why}")
+    return problems
 
 
 def _used(run: Run, number: int, nonce: str) -> bool:

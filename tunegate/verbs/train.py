@@ -12,8 +12,14 @@ from typing import Any
 
 from tunegate import drive, frameworks, gate, memory, platforms
 from tunegate.drive import Show, no_show
-from tunegate.errors import GateClosed, NothingTrained, UsageError
+from tunegate.errors import (
+    ChangedSinceRelease,
+    GateClosed,
+    NothingTrained,
+    UsageError,
+)
 from tunegate.platforms import Host
+from tunegate.store import sha256_file
 from tunegate.types import Json, Status, Verdict
 from tunegate.verbs.prepare import (
     closed,
@@ -189,7 +195,13 @@ def run_train(run: Run) -> Json:
         (job_dir / "receipt.json").unlink(missing_ok=True)
         drive.start(host, job_dir, job, python=run.python, cache_dir=cache_dir())
     deadline_s = 3600 * float(quote["hours"]["ceiling"])
-    drive.wait(host, job_dir, show=run.show, deadline_s=deadline_s)
+    drive.wait(host, job_dir, show=run.show, deadline_s=deadline_s - _trained_s(job_dir))
+    if run.store.digest("frozen.json#training") != training:
+        raise ChangedSinceRelease(
+            f"the run was frozen anew while attempt {number} trained; that attempt is kept, "
+            "and is not this run's",
+            hint=f"tunegate go {run.argument} trains what is frozen now",
+        )
     problems = _problems(run, number)
     if problems:
         raise NothingTrained(
@@ -199,6 +211,12 @@ def run_train(run: Run) -> Json:
             hint="read the log; an exit code alone is never taken for success",
         )
     return _trained(run, number)
+
+
+def _trained_s(job_dir: Path) -> float:
+    """Seconds that an attempt has trained already, by its own metrics."""
+    rows = drive.read_outputs(job_dir / "metrics.jsonl")
+    return max((float(row["t_s"]) for row in rows), default=0.0)
 
 
 def _checked_labels(run: Run) -> str:
@@ -219,9 +237,13 @@ def _current_attempt(run: Run, training: str) -> int | None:
 def _problems(run: Run, number: int) -> list[str]:
     folder = run.store.path(f"attempts/{number}")
     job = _json(folder / "job.json") or {}
-    return gate.receipt_problems(
-        _json(folder / "receipt.json"), started=float(job.get("launched", 0))
-    )
+    receipt = _json(folder / "receipt.json")
+    problems = gate.receipt_problems(receipt, started=float(job.get("launched", 0)))
+    if receipt is not None and not problems:
+        weights = folder / receipt["adapter"]["path"] / "adapter_model.safetensors"
+        if not weights.is_file() or sha256_file(weights) != receipt["adapter"]["sha256"]:
+            problems.append("the adapter on disk is not the one that the receipt names")
+    return problems
 
 
 def _last_checkpoint(job_dir: Path) -> str | None:
@@ -263,11 +285,13 @@ def _trained(run: Run, number: int) -> Json:
 def stop(run: str | Path, *, show: Show = no_show) -> Result:
     """Stop the training that runs; what is saved is kept, and `resume` goes on."""
     opened = Run(run, show=show)
+    others = [job for job in _other_jobs(opened) if platforms.load("local").poll(job).running]
+    for job in others:
+        platforms.load("local").stop(job, grace_s=STOP_GRACE_S)
     host, job_dir = _newest(opened)
     if job_dir is None or not host.poll(job_dir).running:
-        return Result(
-            "stop", opened.argument, "nothing is running", {"stopped": False}, opened.next()
-        )
+        summary = f"stopped {others[0].name}" if others else "nothing is running"
+        return Result("stop", opened.argument, summary, {"stopped": bool(others)}, opened.next())
     host.stop(job_dir, grace_s=STOP_GRACE_S)
     last = _last_checkpoint(job_dir)
     return Result(
@@ -288,6 +312,13 @@ def resume(run: str | Path, *, show: Show = no_show) -> Result:
     if job_dir is None:
         raise UsageError("nothing was trained yet", hint=f"tunegate train {opened.argument}")
     return train(run, show=show)
+
+
+def _other_jobs(run: Run) -> list[Path]:
+    """Folders of the wire test and of the jobs that answer."""
+    evidence = [run.store.path("evidence/wire"), run.store.path("evidence/wire-tiny")]
+    jobs = run.store.path("eval/jobs")
+    return evidence + ([path for path in jobs.iterdir() if path.is_dir()] if jobs.is_dir() else [])
 
 
 def _newest(run: Run) -> tuple[Host, Path | None]:

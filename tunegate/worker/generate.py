@@ -6,6 +6,7 @@ answers are appended to. Ids that are answered already are skipped, so a job tha
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -319,7 +320,11 @@ def _answered(out: Path) -> set[str]:
     whole = data[: data.rfind(b"\n") + 1]
     if len(whole) < len(data):
         os.truncate(out, len(whole))
-    return {str(json.loads(line)["id"]) for line in whole.splitlines()}
+    found = set()
+    for line in whole.split(b"\n"):
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            found.add(str(json.loads(line)["id"]))
+    return found
 
 
 def _append(out: Path, batch: Sequence[Answer], tokenizer: Any) -> None:

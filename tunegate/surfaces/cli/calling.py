@@ -93,13 +93,21 @@ def _fail(name: str, run: str | None, error: TunegateError, as_json: bool) -> in
 
 def _fit(body: dict[str, Any]) -> str:
     """The object as JSON within the promised size: longer material lies in files."""
-    text = json.dumps(body, ensure_ascii=False)
-    if len(text.encode()) <= MAX_JSON_BYTES:
-        return text
-    if body["error"] is not None:
-        body["error"]["problems"] = [p[:200] for p in body["error"].get("problems", [])[:5]]
-        body["error"]["message"] = body["error"]["message"][:2000]
-    else:
-        kept = {k: v for k, v in body["data"].items() if isinstance(v, str | int | float | bool)}
-        body["data"] = {**kept, "shortened": True}
-    return json.dumps(body, ensure_ascii=False)
+    for limit in (None, 1000, 300, 100, 30):
+        shortened = body if limit is None else _shorten(body, limit)
+        # A folder's name need not be UTF-8; what cannot be written is shown as a mark.
+        text = json.dumps(shortened, ensure_ascii=False).encode("utf-8", "replace").decode()
+        if len(text.encode()) < MAX_JSON_BYTES:
+            break
+    return text
+
+
+def _shorten(value: Any, limit: int) -> Any:
+    """The same shape with texts cut to `limit` characters and lists to a few items."""
+    if isinstance(value, str):
+        return value if len(value) <= limit else value[: limit - 1] + "…"
+    if isinstance(value, list | tuple):
+        return [_shorten(item, limit) for item in value[: max(5, limit // 20)]]
+    if isinstance(value, dict):
+        return {key: _shorten(item, limit) for key, item in value.items()}
+    return value
