@@ -6,6 +6,7 @@ Pure. The verbs gather the facts: hashes, token counts, the base model's header,
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -144,9 +145,12 @@ def labels_in_schema(schema: Json | None, pointer: str | None) -> list[str] | No
     """
     node: Any = schema
     for part in (pointer or "").strip("/").split("/") if pointer and schema else []:
-        node = (node.get("properties") or {}).get(part) if isinstance(node, dict) else None
+        name = part.replace("~1", "/").replace("~0", "~")
+        node = (node.get("properties") or {}).get(name) if isinstance(node, dict) else None
     values = node.get("enum") if isinstance(node, dict) else None
-    return [str(value) for value in values] if values else None
+    # What is no text is spelt as JSON writes it (true, 1), as checks and metrics do.
+    spelt = [value if isinstance(value, str) else json.dumps(value) for value in values or ()]
+    return spelt or None
 
 
 def _train(spec: Spec, facts: Facts, choices: list[Choice]) -> Json:

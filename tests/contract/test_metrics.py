@@ -113,7 +113,18 @@ def test_rules(check: Json, good: list[str], bad: list[str]) -> None:
     assert not any(rule.score(text, {"check": check}, {})["tolerant"] for text in bad)
 
 
-@pytest.mark.parametrize("check", [None, {}, {"rhymes": "x"}, {"max_words": "3"}, {"lines": True}])
+@pytest.mark.parametrize(
+    "check",
+    [
+        None,
+        {},
+        {"rhymes": "x"},
+        {"max_words": "3"},
+        {"lines": True},
+        {"contains": [1]},
+        {"starts_with": ["a", None]},
+    ],
+)
 def test_a_check_that_cannot_be_kept_is_an_error_in_the_data(check: Json) -> None:
     with pytest.raises(DataError) as caught:
         metrics.load("rule").score("x", {"id": "general:3", "check": check}, {})

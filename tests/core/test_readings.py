@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tests.eval_run import LABELS, TASK, answer
 from tunegate.errors import DataError
-from tunegate.metrics import _reading, exact, fields, label, schema
+from tunegate.metrics import _reading, _shape, escape, exact, fields, label, schema
+from tunegate.types import Json
 
 GOLD = {"id": "test:1", "answer": answer("order_status")}
 
@@ -98,6 +99,72 @@ def test_labels_that_differ_in_separators_only_are_not_guessed() -> None:
     task = {**TASK, "schema": None, "labels": ["a_b", "ab"]}
     assert _reading.read('{"intent": "A B"}', task)[1].label == "A B"
     assert _reading.read('{"intent": "ab"}', task)[1].label == "ab"
+
+
+@pytest.mark.parametrize(
+    ("labels", "output", "said"),
+    [
+        (["us", "US"], "us", "us"),
+        (["us", "US"], "US.", "US"),
+        (["us", "US"], "It is us", "us"),
+        (["us", "US"], "It is US", "US"),
+        (["us", "US"], "Us", "(other)"),
+        (["a_b", "a b"], "a b", "a b"),
+        (["a_b", "a b"], "It is a_b!", "a_b"),
+    ],
+)
+def test_labels_that_fold_alike_are_told_by_their_exact_text(
+    labels: list[str], output: str, said: str
+) -> None:
+    task = {"answer": "label", "labels": labels}
+    assert label.score(output, {"answer": labels[0]}, task)["said"]["tolerant"] == said
+    if said in labels:
+        assert exact.score(output, {"answer": said}, task)["tolerant"]
+        other = next(item for item in labels if item != said)
+        assert not exact.score(output, {"answer": other}, task)["tolerant"]
+
+
+ITEM = {"type": "object", "properties": {"size": {"enum": ["small", "large"]}}}
+LIST = {"$defs": {"list": {"type": "array", "items": ITEM}}, "$ref": "#/$defs/list"}
+EITHER = {"anyOf": [{"type": "array"}, {"type": "object"}]}
+
+
+@pytest.mark.parametrize(
+    ("form", "gold", "output", "strict"),
+    [
+        ({"enum": ["a", "b"]}, '"a"', '"a"', True),
+        ({"enum": ["a", "b"]}, '"a"', "A.", False),
+        ({"enum": ["a", "b"]}, '"a"', '```json\n"a"\n```', False),
+        ({"enum": [1, "1"]}, "1", "1", True),
+        ({"type": "boolean"}, "true", "true", True),
+        ({"type": "boolean"}, "true", "True.", False),
+        (EITHER, "[1]", "[1]", True),
+        (EITHER, '[{"a": 1}]', 'So: [{"a": 1}].', False),
+        (EITHER, '{"a": [1]}', 'So: {"a": [1]}.', False),
+        (LIST, '[{"size": "small"}]', '[{"size": "small"}]', True),
+        (LIST, '[{"size": "small"}]', 'So: [{"Size": "SMALL"}]', False),
+        ({"type": ["array", "null"]}, "null", "null", True),
+        ({"properties": {"a": {}}}, '{"a": 1, "A": 2}', '{"A": 2, "a": 1}', True),
+    ],
+)
+def test_answers_that_are_no_objects_are_read_tolerantly(
+    form: Json, gold: str, output: str, strict: bool
+) -> None:
+    task = {"answer": "json", "schema": form}
+    assert exact.score(output, {"answer": gold}, task) == {"strict": strict, "tolerant": True}
+    assert schema.score(output, {"answer": gold}, task) == {"strict": strict, "tolerant": True}
+
+
+def test_prose_is_no_plain_value_of_an_object_schema() -> None:
+    assert _reading.read("order_status", TASK)[1].found is False
+    task = {"answer": "json", "schema": {"enum": ["a", "b"]}}
+    assert schema.score("c", {"answer": '"a"'}, task) == {"strict": False, "tolerant": False}
+
+
+def test_a_reference_in_a_circle_ends() -> None:
+    assert _shape.resolved({"$ref": "#"}, {"$ref": "#"}) == {}
+    loop = {"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"}
+    assert _shape.openings(loop) == "{"
 
 
 def test_nested_pointers_and_escapes() -> None:
@@ -192,3 +259,51 @@ def test_any_value_equals_itself_strictly(value: object) -> None:
     task = {"answer": "json", "schema": None}
     text = json.dumps(value)
     assert exact.score(text, {"answer": text}, task)["strict"] is True
+
+
+FORMS: list[Json | None] = [
+    None,
+    {},
+    {"enum": ["a", "A b", "a_b", 1, True]},
+    {"type": "boolean"},
+    {"type": ["string", "array"]},
+    EITHER,
+    LIST,
+    {"type": "object", "properties": {"a": {"enum": ["x", "X"]}, "A b": {}}},
+]
+words = st.sampled_from(["a", "A", "A b", "a_b", "ab", "x", "X", "1", "true"])
+answers = st.recursive(
+    scalars | words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(answers, answers, st.sampled_from(FORMS), st.sampled_from(["", " So:", "\n"]), st.booleans())
+def test_what_is_right_strictly_is_right_tolerantly(
+    gold: object, said: object, form: Json | None, prose: str, same: bool
+) -> None:
+    task = {"answer": "json", "schema": form}
+    row = {"answer": json.dumps(gold)}
+    output = prose + json.dumps(gold if same else said)
+    for metric in (exact, schema):
+        found = metric.score(output, row, task)
+        assert found["tolerant"] >= found["strict"]
+    found = fields.score(output, row, task)
+    if found["gold"] is not None:
+        assert set(found["tolerant"]["right"]) >= set(found["strict"]["right"])
+
+
+@given(words, words, st.lists(words, unique=True, max_size=4), st.booleans())
+def test_a_label_that_is_right_strictly_is_right_tolerantly(
+    gold: str, said: str, labels: list[str], is_json: bool
+) -> None:
+    task: Json = {"answer": "label", "labels": labels, "escape": gold}
+    if is_json:
+        task |= {"answer": "json", "class": "/k", "schema": None}
+        row, output = {"answer": json.dumps({"k": gold})}, json.dumps({"k": said})
+    else:
+        row, output = {"answer": gold}, said
+    for metric in (label, exact, schema, escape):
+        found = metric.score(output, row, task)
+        assert (found["tolerant"] or False) >= (found["strict"] or False)

@@ -92,6 +92,30 @@ def test_keys_in_two_cases_are_refused(tmp_path):
     assert "more than one case" in found.findings[0].message
 
 
+def test_keys_in_another_case_than_in_another_split_are_refused(tmp_path):
+    task = {"answer": "json", "schema": {"type": "object"}, "class": None, "labels": None}
+    rows = {
+        key: [chat(f"{key} {n}", json.dumps({"id": n, key: n})) for n in range(3)]
+        for key in ("note", "Note")
+    }
+    inputs = run(tmp_path, train=rows["note"], splits={"test": rows["Note"]}, task=task)
+    found = verdict("data_lint", inputs)
+    assert found.status == Status.FAIL
+    assert "in another case than in train: id, Note against id, note" in found.findings[0].message
+
+
+def test_a_text_column_counts_where_loss_is_measured(tmp_path):
+    rows = [chat("Is it open?", "no", text="Is it open? no")]
+    found = verdict("data_lint", run(tmp_path / "a", splits={"validation": rows}))
+    assert found.status == Status.FAIL
+    assert found.findings[0].where == "data/validation.jsonl:1"
+    found = verdict("data_lint", run(tmp_path / "b", splits={"validation": rows}, loss="all"))
+    assert found.status == Status.PASS
+    found = verdict("data_lint", run(tmp_path / "c", splits={"test": rows}))
+    assert found.status == Status.PASS
+    assert "evaluation ignores" in found.warnings[0].message
+
+
 def test_one_answer_for_everything_is_refused(tmp_path):
     rows = [chat(f"question {n}", "yes") for n in range(6)]
     found = verdict("data_lint", run(tmp_path, train=rows))

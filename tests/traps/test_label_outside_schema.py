@@ -1,9 +1,12 @@
 """An answer is not what the task declares: another label, no JSON, other keys."""
 
+import json
+
 import pytest
 
 from tests.stand_ins import JSON_TASK, run, triage, verdict
 from tests.toys import chat
+from tunegate.freeze import labels_in_schema
 from tunegate.types import Status
 
 
@@ -38,3 +41,39 @@ def test_a_label_task_names_the_label(tmp_path):
 def test_the_rows_as_declared_pass(tmp_path):
     found = verdict("data_lint", run(tmp_path, task=JSON_TASK))
     assert found.status == Status.PASS
+
+
+def turns(first, *, weight):
+    return {
+        "messages": [
+            {"role": "user", "content": "first"},
+            {"role": "assistant", "content": first, "weight": weight},
+            {"role": "user", "content": "second"},
+            {"role": "assistant", "content": '{"intent": "order_status"}'},
+        ]
+    }
+
+
+def test_every_answer_with_loss_is_looked_at(tmp_path):
+    rows = [*triage(), turns("I cannot tell.", weight=1)]
+    found = verdict("data_lint", run(tmp_path, train=rows, task=JSON_TASK))
+    assert found.status == Status.FAIL
+    assert found.findings[0].where == "data/train.jsonl:7"
+    silent = [*triage(), turns("I cannot tell.", weight=0)]
+    found = verdict("data_lint", run(tmp_path / "silent", train=silent, task=JSON_TASK))
+    assert found.status == Status.PASS
+
+
+@pytest.mark.parametrize("values", [[True, False], [1, 2, 3]])
+def test_classes_that_are_no_text_are_spelt_as_json(tmp_path, values):
+    schema = {"type": "object", "properties": {"a/b": {"enum": values}}}
+    task = {"answer": "json", "schema": schema, "class": "/a~1b"}
+    labels = labels_in_schema(schema, task["class"])
+    assert labels == [json.dumps(value) for value in values]
+    rows = [chat(f"q{n}", json.dumps({"a/b": values[n % len(values)]})) for n in range(9)]
+    found = verdict("data_lint", run(tmp_path, train=rows, task={**task, "labels": labels}))
+    assert found.status == Status.PASS
+    assert set(found.numbers["labels"]) == set(labels)
+    wrong = [*rows, chat("q9", '{"a/b": 7}')]
+    inputs = run(tmp_path / "wrong", train=wrong, task={**task, "labels": labels})
+    assert verdict("data_lint", inputs).status == Status.FAIL

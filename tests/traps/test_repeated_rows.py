@@ -40,3 +40,36 @@ def test_one_contradiction_is_told(tmp_path):
     )
     assert found.status == Status.PASS
     assert any("same question" in warning.message for warning in found.warnings)
+
+
+def test_case_spacing_and_layout_make_no_new_row(tmp_path):
+    same = [chat(f"where is  Parcel {n}? ", '{"intent":"order_status"}') for n in range(3)]
+    found = verdict("data_lint", run(tmp_path, train=[*triage(), *many(50), *same], task=JSON_TASK))
+    assert found.status == Status.FAIL
+    assert "repetition of line 7" in found.findings[0].message
+
+
+def test_a_contradiction_in_another_case_is_refused(tmp_path):
+    other = [chat(f"WHERE is parcel {n}?", '{"intent": "return_item"}') for n in range(3)]
+    found = verdict(
+        "data_lint", run(tmp_path, train=[*triage(), *many(50), *other], task=JSON_TASK)
+    )
+    assert found.status == Status.FAIL
+    assert "the same question" in found.findings[0].message
+
+
+def test_one_last_turn_after_other_answers_is_no_contradiction(tmp_path):
+    rows = [
+        {
+            "messages": [
+                {"role": "user", "content": "guess"},
+                {"role": "assistant", "content": f"Is it {label}?", "weight": 0},
+                {"role": "user", "content": "yes"},
+                {"role": "assistant", "content": f'{{"intent": "{label}"}}'},
+            ]
+        }
+        for label in JSON_TASK["labels"]
+    ]
+    found = verdict("data_lint", run(tmp_path, train=[*triage(), *rows], task=JSON_TASK))
+    assert found.status == Status.PASS
+    assert not any("same question" in warning.message for warning in found.warnings)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import heappush, heappushpop
 from itertools import pairwise
 
+from tunegate.checks._characters import normal, odd, visible
+from tunegate.checks._rules import wrong_rule
 from tunegate.checks._targets import Targets
-from tunegate.types import Json, Row
+from tunegate.types import Json, Row, Turn
 
 MAX_LISTED = 20
 """Rows that one kind of problem lists in one split."""
@@ -24,12 +26,25 @@ OUTLIER_TIMES, OUTLIER_CHARACTERS = 10, 4_000
 class Split:
     """Counts over the rows of one split. Its memory is a hash or two for each row."""
 
-    def __init__(self, name: str, *, task: Json, system: str | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        task: Json,
+        system: str | None,
+        kind: str | None = None,
+        control: re.Pattern[str] | None = None,
+    ) -> None:
+        """`kind` of a slice: scored by `class` or by `rule`; left out, each row says it. `control`
+        finds the tokenizer's own control tokens.
+        """
         self.name = name
+        self.kind = kind if name.startswith("slice:") else "class"
+        self.control = control
         self.task = task
         self.system = system
-        self.answered = not name.startswith("slice:")
-        """Whether every row must have an answer; the rows of a slice may be scored by rule."""
+        self.trained = name in ("train", "validation")
+        """Whether loss lies on every weighted answer; elsewhere the last one is compared with."""
         self.targets = Targets(task)
         self.rows = 0
         self.problems: dict[str, list[Json]] = {}
@@ -58,29 +73,47 @@ class Split:
         if row.text is not None:
             self.problem("raw_text", row.line)
         self._identity(row)
+        by_rule = self.kind == "rule" or (self.kind is None and "check" in row.meta)
+        if by_rule:
+            wrong = wrong_rule(row.meta.get("check"))
+            if wrong is not None:
+                self.problem("rule", row.line, wrong)
+        elif not row.turns and not self.trained:
+            self.problem("no_answer", row.line)
         if row.turns:
-            self._roles(row)
+            self._roles(row, answered=not by_rule)
             self._system(row)
         self._texts(row)
 
-    def _roles(self, row: Row) -> None:
+    def _roles(self, row: Row, *, answered: bool) -> None:
         problem = order_problem([turn.role for turn in row.turns])
         if problem is not None:
             self.problem("roles", row.line, problem)
-        elif self.answered and row.turns[-1].role != "assistant":
+        elif answered and row.turns[-1].role != "assistant":
             self.problem("no_answer", row.line)
         for number, turn in enumerate(row.turns, start=1):
-            if not turn.content.strip():
-                self.problem(f"empty_{turn.role}", row.line, f"turn {number}")
-            found = (
-                CONTROL.search(turn.content) if "<" in turn.content or "[" in turn.content else None
-            )
+            self._characters(turn, row.line, f"turn {number}")
+
+    def _characters(self, turn: Turn, line: int, place: str) -> None:
+        text = turn.content
+        if not visible(text).strip():
+            self.problem(f"empty_{turn.role}", line, place)
+        own = self.control.search(text) if self.control is not None else None
+        if own is not None:
+            self.problem("control_token", line, own.group())
+        elif "<" in text or "[" in text:
+            found = CONTROL.search(text)
             if found is not None:
-                self.problem("control_token", row.line, found.group())
-            if "\r" in turn.content:
-                self.problem("carriage_return", row.line, f"turn {number}")
-            elif "\n" in turn.content:
-                self.counts["plain_newline"] += 1
+                self.problem("foreign_token", line, found.group())
+        if "\x00" in text:
+            self.problem("nul", line, place)
+        wrong = odd(text)
+        if wrong is not None:
+            self.problem("odd_character", line, wrong)
+        if "\r" in text:
+            self.problem("carriage_return", line, place)
+        elif "\n" in text:
+            self.counts["plain_newline"] += 1
 
     def _system(self, row: Row) -> None:
         for turn in row.turns:
@@ -100,25 +133,39 @@ class Split:
             heappush(self.longest, (length, row.line))
         else:
             heappushpop(self.longest, (length, row.line))
-        label = None
-        if row.turns and answer is not None and answer.strip():
-            wrong, label = self.targets.add(answer)
-            if wrong is not None:
-                self.problem("target", row.line, wrong)
-            if label is not None and spoken(label) in spoken(question):
-                self.counts["label_in_question"] += 1
+        label = self._answers_of(row, answer)
+        if label is not None and spoken(label) in spoken(question):
+            self.counts["label_in_question"] += 1
         self._repeats(row, question, answer, label)
 
+    def _answers_of(self, row: Row, last: str | None) -> str | None:
+        """Look at the answers that are trained or compared with. Returns the last one's label."""
+        if not row.turns:
+            return None
+        answers = [last] if last is not None else []
+        if self.trained:
+            turns = [turn for turn in row.turns if turn.role == "assistant" and turn.weight > 0]
+            answers = [turn.content for turn in turns]
+        label = None
+        for answer in answers:
+            if answer.strip():
+                wrong, label = self.targets.add(answer)
+                if wrong is not None:
+                    self.problem("target", row.line, wrong)
+        return label
+
     def _repeats(self, row: Row, question: str, answer: str | None, label: str | None) -> None:
-        whole = hash((question, answer))
-        key = hash(question)
         if len(self._questions) < 2:
-            self._questions.add(key)
+            self._questions.add(hash(question))
         if answer is not None and len(self._answers) < 2:
             self._answers.add(hash(answer))
         if not question and row.text is None:
             return
-        first = self._whole.setdefault(whole, row.line)
+        before = row.prompt if row.answer is not None else row.turns
+        said = tuple((turn.role, normal(turn.content)) for turn in before if turn.role != "system")
+        key = hash(said or normal(row.text or ""))
+        shown = None if answer is None else self.targets.canonical(answer)
+        first = self._whole.setdefault(hash((key, shown)), row.line)
         if first != row.line:
             self.problem("repeated", row.line, f"line {first}")
             return
@@ -200,6 +247,12 @@ def spoken(text: str) -> str:
 
 
 _SPOKEN = re.compile(r"[^\W_]+")
+
+
+def control_pattern(texts: Iterable[str]) -> re.Pattern[str] | None:
+    """Finds a tokenizer's added tokens in a text, those of mere space apart."""
+    kept = sorted({text for text in texts if text.strip()}, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, kept))) if kept else None
 
 
 def _difference(one: str, other: str) -> str:

@@ -56,11 +56,22 @@ class Targets:
         except (ValueError, RecursionError) as error:
             return f"the answer is not JSON ({error}): {answer[:80]!r}", None
         self._style(answer, value)
+        problem = self._validate(value)
         label = _at(value, self.pointer)
+        if label is None and self.pointer is not None:
+            return problem or f"the answer has no class at {self.pointer}: {answer[:80]!r}", None
         if label is not None and self.declared is not None and label not in self.declared:
             return f"{label!r} is no declared label{self._near(label)}", None
-        problem = self._validate(value)
         return problem, None if problem else label
+
+    def canonical(self, answer: str) -> str:
+        """The answer as it is compared with others: JSON whatever its layout, text by its words."""
+        if self.kind == "json":
+            try:
+                return json.dumps(json.loads(answer), sort_keys=True)
+            except (ValueError, RecursionError):
+                pass  # told as a wrong answer; here it is compared as text
+        return " ".join(answer.split())
 
     def _near(self, label: str) -> str:
         """A declared label that differs only by case or spacing, for the message."""
@@ -71,7 +82,7 @@ class Targets:
 
     def _style(self, answer: str, value: Any) -> None:
         if isinstance(value, dict):
-            self.key_sets[", ".join(sorted(value))] += 1
+            self.key_sets[", ".join(sorted(value, key=lambda key: (key.casefold(), key)))] += 1
         self.escaped += "\\u" in answer
         self.raw_letters += not answer.isascii()
         for name, style in _STYLES.items():
@@ -123,7 +134,7 @@ def _refuse(name: str) -> None:
 
 
 def _at(value: Any, pointer: str | None) -> str | None:
-    """The text at a JSON pointer; None where there is none."""
+    """The class at a JSON pointer, spelt as metrics spell it; None where there is none."""
     if pointer is None:
         return None
     for part in pointer.split("/")[1:]:
@@ -134,16 +145,22 @@ def _at(value: Any, pointer: str | None) -> str | None:
             value = value[int(name)]
         else:
             return None
-    return value if isinstance(value, str) else None
+    return None if value is None or isinstance(value, dict | list) else _spell(value)
+
+
+def _spell(value: Any) -> str:
+    """A class as text: what is no text as JSON writes it (true, 1)."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _enum(schema: Json | None, pointer: str | None) -> list[str] | None:
     """Labels that the schema allows where the class stands."""
     node: Any = schema
     for part in (pointer or "").split("/")[1:]:
-        node = (node.get("properties") or {}).get(part) if isinstance(node, dict) else None
+        name = part.replace("~1", "/").replace("~0", "~")
+        node = (node.get("properties") or {}).get(name) if isinstance(node, dict) else None
     found = node.get("enum") if isinstance(node, dict) and pointer else None
-    return [str(item) for item in found] if found else None
+    return [_spell(item) for item in found] if found else None
 
 
 def _folded(text: str) -> str:

@@ -2,9 +2,12 @@
 
 A pass proves, for every row of every split: it parses; its roles come in an order that every
 trainer keeps; no text is empty; its system turn, where it has one, is the frozen prompt; its answer
-is what the task declares (JSON that fits the schema with keys written in one case, or a declared
-label); that every declared label has training rows; and that repeated or contradicting rows are at
-most one in a hundred of a split.
+is what the task declares (JSON that fits the schema with keys written in one case and a class at
+the class pointer, or a declared label), every answer that carries loss and every one that is
+compared with; that every declared label has training rows; that repeated or contradicting rows are
+at most one in a hundred of a split, case, spacing and layout apart; that what is scored can be:
+known rules of the right kind, one id a row over test and slices, and one answer of the teacher for
+each of them.
 
 It does not prove that a label is right, only that it may be one. Warnings name what is odd and may
 be meant: few rows of a label, labels spoken in the questions, two layouts of JSON, long rows.
@@ -16,7 +19,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tunegate.checks import MAX_FINDINGS, CheckInputs
-from tunegate.checks._splits import Split
+from tunegate.checks._gold import Gold, gold_errors, gold_warnings
+from tunegate.checks._splits import Split, control_pattern
 from tunegate.errors import DataError
 from tunegate.types import Finding, Json, Status, Verdict
 from tunegate.worker.rows import raw_lines, scan_rows
@@ -45,12 +49,17 @@ NOT_CHECKED = (
 def observe(inputs: CheckInputs) -> Json:
     """Read every row of every split."""
     frozen = inputs.frozen
+    task, gold = frozen["settings"]["task"], Gold()
+    control = control_pattern(inputs.tokenizer.added_texts)
+    kinds = (frozen["settings"].get("eval") or {}).get("slices") or {}
     splits: Json = {}
-    for name in frozen["data"]:
-        splits[name] = _observe_split(inputs, name)
-    task = frozen["settings"]["task"]
+    for name in sorted(frozen["data"], key=lambda name: name == "teacher"):
+        kind = (kinds.get(name.removeprefix("slice:")) or {}).get("kind")
+        split = Split(name, task=task, system=inputs.system, kind=kind, control=control)
+        splits[name] = _observe_split(inputs, split, gold)
     return {
         "splits": splits,
+        "gold": gold.to_json(),
         "declared": Split("train", task=task, system=None).targets.declared,
         "escape": task.get("escape"),
         "has_prompt": inputs.system is not None,
@@ -58,16 +67,20 @@ def observe(inputs: CheckInputs) -> Json:
     }
 
 
-def _observe_split(inputs: CheckInputs, name: str) -> Json:
-    path = inputs.path(name)
-    split = Split(name, task=inputs.frozen["settings"]["task"], system=inputs.system)
+def _observe_split(inputs: CheckInputs, split: Split, gold: Gold) -> Json:
+    name, path = split.name, inputs.path(split.name)
+    file = inputs.frozen["data"][name]["path"]
     for item in scan_rows(path):
         if isinstance(item, DataError):
             line = int((item.where or ":0").rpartition(":")[2])
             hint = f" ({item.hint})" if item.hint else ""
             split.problem("unreadable", line, f"{item.message}{hint}")
-        elif name != "teacher":
+        elif name == "teacher":
+            gold.answered(file, item)
+        else:
             split.add(item)
+            if name == "test" or name.startswith("slice:"):
+                gold.add(name, file, item)
     ends = {"crlf": 0, "lf": 0}
     for _, _, raw in raw_lines(path):
         ends["crlf" if raw.endswith(b"\r\n") else "lf"] += 1
@@ -85,6 +98,13 @@ def judge(observation: Json, frozen: Json) -> Verdict:
         if name != "teacher":
             errors += _whole_errors(name, file, seen)
             warnings += _whole_warnings(name, file, seen, observation)
+    loss = frozen["settings"]["train"].get("loss")
+    raw = observation["splits"].get("validation", {"problems": {}})["problems"].get("raw_text")
+    if raw and loss == "answer":
+        errors += _raw_validation(raw, observation["named_files"]["validation"])
+    errors += gold_errors(observation["gold"])
+    warnings += gold_warnings(observation["gold"])
+    errors += _key_drift(observation)
     errors += _label_errors(observation)
     warnings += _label_warnings(observation)
     rows = {name: seen["rows"] for name, seen in observation["splits"].items() if name != "teacher"}
@@ -127,16 +147,23 @@ _RULES: dict[str, tuple[str, str]] = {
     "same_id": ("the id {detail}", "give each row an id of its own"),
     "repeated": ("the row is a repetition of {detail}", "remove one of the two"),
     "conflict": ("the same question has the answer {detail}", "decide which is right"),
+    "rule": ("{detail}", "mend the row's check"),
     "raw_text": ("the row has a text column, which is trained whole", "see mask_exact"),
     "control_token": (
         "a text holds {detail}, which the tokenizer reads as a control token",
         "remove it, unless the row is about it",
     ),
+    "foreign_token": (
+        "a text holds {detail}, a control token of other models",
+        "remove it, unless the row is about it",
+    ),
+    "nul": ("{detail} holds a NUL character", "remove it"),
+    "odd_character": ("a text holds {detail}", "save the texts from their source again, as UTF-8"),
     "carriage_return": ("{detail} has carriage returns", "save the texts with plain newlines"),
 }
 """What a kind of problem says of one row, and what to change."""
 
-_TOLD = {"raw_text", "control_token"}
+_TOLD = {"raw_text", "control_token", "foreign_token", "odd_character"}
 """Kinds that are never more than a warning."""
 
 
@@ -151,6 +178,8 @@ def _sort(
 ) -> None:
     """Put the rows of one kind of problem among the errors or the warnings."""
     what, change = _RULES[kind]
+    if kind == "raw_text" and name not in ("train", "validation"):
+        what, change = "the row has a text column, which evaluation ignores", "remove the column"
     count = seen["counts"][kind]
     found = [
         Finding(what.format(detail=row["detail"]), where=f"{file}:{row['line']}", change=change)
@@ -187,6 +216,31 @@ def _whole_errors(name: str, file: str, seen: Json) -> Iterator[Finding]:
             file,
             "write every key the same way in all answers",
         )
+
+
+def _raw_validation(rows: list[Json], file: str) -> Iterator[Finding]:
+    """Validation rows whose loss would be that of other tokens than training's."""
+    for row in rows:
+        yield Finding(
+            "the row has a text column, on which the validation loss would be measured whole",
+            where=f"{file}:{row['line']}",
+            change='remove the "text" column from the validation rows',
+        )
+
+
+def _key_drift(observation: Json) -> Iterator[Finding]:
+    """Splits whose answers write the same keys in another case."""
+    known: dict[str, tuple[str, str]] = {}
+    for name, seen in observation["splits"].items():
+        for keys in seen["targets"]["key_sets"]:
+            first, other = known.setdefault(keys.casefold(), (keys, name))
+            if first != keys and other != name:
+                yield Finding(
+                    f"answers write their keys in another case than in {other}: "
+                    f"{keys} against {first}",
+                    where=observation["named_files"][name],
+                    change="write every key the same way in all answers",
+                )
 
 
 def _whole_warnings(name: str, file: str, seen: Json, observation: Json) -> Iterator[Finding]:

@@ -30,6 +30,17 @@ def pair(
     return None
 
 
+def teacher_gain(report: Mapping[str, Any], reading: str = "strict") -> Json | None:
+    """The teacher against the base on the main slice; None where it says nothing.
+
+    That is where one of them was not run, and where the teacher's answers are the gold.
+    """
+    if report["gold"]["teacher_defines_gold"]:
+        return None
+    found: Json | None = (report.get("yardstick") or {}).get(reading)
+    return found
+
+
 def other_slices(report: Mapping[str, Any]) -> list[str]:
     """The slices beside the main one, in order."""
     return [name for name in report["slices"] if name != report["main"]]

@@ -100,6 +100,7 @@ def compare(
             "about": notes.get("gold"),
             "teacher_defines_gold": _teacher_defines_gold(settings["eval"], notes),
         },
+        "yardstick": _yardstick(parts, scores, confidence=confidence),
         "same_outputs": _same_outputs(columns, parts),
     }
     report["failures"], report["failures_total"] = _failures(columns, parts, scores)
@@ -244,6 +245,28 @@ def _pairs(
         if other != TUNED
         for reading in READINGS
     ]
+
+
+def _yardstick(
+    parts: Sequence[Slice],
+    scores: Mapping[str, Mapping[str, Mapping[str, list[Json]]]],
+    *,
+    confidence: float,
+) -> Json | None:
+    """The teacher against the base on the main slice, by reading; None where one was not run."""
+    part = next(part for part in parts if part.name == MAIN)
+    if not {"raw", "teacher"} <= set(scores[MAIN]):
+        return None
+    out = {}
+    for reading in READINGS:
+        right = {
+            name: [bool(item[reading]) for item in scores[MAIN][name][part.primary]]
+            for name in ("raw", "teacher")
+        }
+        out[reading] = paired(
+            "teacher", "raw", right, slice_name=MAIN, reading=reading, confidence=confidence
+        )
+    return out
 
 
 def _labels(task: Mapping[str, Any], slices: Json) -> list[str]:

@@ -43,9 +43,17 @@ def accuracy(table: Mapping[str, Any], reading: str = "strict") -> str:
 
 
 def gap(pair: Mapping[str, Any], *, sign: bool = True) -> str:
-    """`+43.7 points (37.1 to 49.4, p < 0.001)`: a paired difference."""
-    span = interval(pair["low"], pair["high"])
-    return f"{points(pair['difference'], sign=sign)} points ({span}, {p_value(pair['p'])})"
+    """`+43.7 points (37.1 to 49.4, p < 0.001)`: a paired difference.
+
+    The interval is approximate and the test exact; where they disagree, it is said which counts.
+    """
+    figures = f"{interval(pair['low'], pair['high'])}, {p_value(pair['p'])}"
+    excludes_zero = pair["low"] > 0 or pair["high"] < 0
+    if excludes_zero and not pair["significant"]:
+        figures += "; the interval leaves out 0, the exact test does not and decides"
+    elif pair["significant"] and not excludes_zero:
+        figures += "; the interval takes in 0, the exact test does not and decides"
+    return f"{points(pair['difference'], sign=sign)} points ({figures})"
 
 
 def enumerated(items: Sequence[str], *, most: int = 5) -> str:

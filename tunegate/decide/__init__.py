@@ -2,7 +2,8 @@
 
 The rules are tried in the order of `rules.RULES`; the first that fires decides, and all are
 reported. A person confirms. The path: measure properly; a gain that matters; nothing else broken;
-gap to the teacher closed -> serving maths; form lagging -> preference pass; accuracy short -> the
+gap to the teacher closed -> serving maths (a teacher that
+is not shown to be better than the base is no yardstick, then the target is); form lagging -> preference pass; accuracy short -> the
 data, class by class, with one knob turn allowed since the data last changed.
 """
 
@@ -52,7 +53,7 @@ def decide(
     return {
         "next": step,
         "rule": chosen.name,
-        "because": [why, *_more(step, facts, classes)],
+        "because": [why, *_more(chosen, step, facts, classes)],
         "classes_to_fix": classes,
         "pairs_to_fix": pairs_to_fix(report),
         "fields_to_fix": fields_to_fix(report),
@@ -96,10 +97,10 @@ def _next(rule: Rule, facts: Facts) -> str:
     return rule.next
 
 
-def _more(step: str, facts: Facts, classes: list[Json]) -> list[str]:
+def _more(rule: Rule, step: str, facts: Facts, classes: list[Json]) -> list[str]:
     """What goes with the step: patience, classes, and the knob."""
     out = []
-    if step == "stop" and facts.data_versions >= facts.limits["patience"]:
+    if rule.name in ("no_gain", "worse") and facts.data_versions >= facts.limits["patience"]:
         out.append(f"That was version {facts.data_versions} of the data; research before the next.")
     if step in ("data", "one_knob") and classes:
         named = [

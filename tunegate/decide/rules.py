@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tunegate.compare.lookup import other_slices, pair, table
+from tunegate.compare.lookup import other_slices, pair, table, teacher_gain
 from tunegate.compare.wording import accuracy, counted, enumerated, gap, interval, percent, points
 from tunegate.types import Json
 
@@ -45,15 +45,36 @@ def _unmeasured(facts: Facts) -> tuple[bool, str]:
 
 
 def _truncated(facts: Facts) -> tuple[bool, str]:
-    for column in ("raw", "tuned", "teacher"):
-        found = table(facts.report, column)
-        cut = found["truncated"] if found else None
-        if cut and cut["n"] and cut["rate"] > facts.limits["truncated"]:
+    cut = {
+        column: found["truncated"]
+        for column in ("tuned", "raw", "teacher")
+        if (found := table(facts.report, column)) is not None
+        and (found["truncated"]["rate"] or 0.0) > facts.limits["truncated"]
+    }
+    # A base that rambles is cut whatever the limit, so its cuts count only where they may be the
+    # whole gain: shown strictly, and not once the first answer in the text counts.
+    for column in ("tuned", "raw"):
+        if column in cut and (column == "tuned" or _gain_is_strict_only(facts)):
             return True, (
-                f"{counted(cut)} outputs of {column} were cut by the length limit "
-                f"({percent(cut['rate'])}): raise eval.max_new_tokens and evaluate again."
+                f"{counted(cut[column])} outputs of {column} were cut by the length limit "
+                f"({percent(cut[column]['rate'])}): raise eval.max_new_tokens and evaluate again."
             )
+    if cut:
+        named = [f"{counted(item)} of {column}" for column, item in cut.items()]
+        return False, (
+            f"Outputs of the tuned model end by themselves; {enumerated(named)} were cut, which "
+            "is a caution and does not take the comparison away."
+        )
     return False, "Outputs end by themselves."
+
+
+def _gain_is_strict_only(facts: Facts) -> bool:
+    shown = [
+        found["significant"] and found["difference"] > 0
+        for reading in ("strict", "tolerant")
+        if (found := pair(facts.report, "raw", reading=reading)) is not None
+    ]
+    return shown == [True, False]
 
 
 def _too_few(facts: Facts) -> tuple[bool, str]:
@@ -80,17 +101,50 @@ def _worse(facts: Facts) -> tuple[bool, str]:
     return False, "The tuned model is not worse than the base."
 
 
-def _no_gain(facts: Facts) -> tuple[bool, str]:
+def _gain(facts: Facts) -> tuple[bool, str]:
+    """Whether a gain that matters is shown, and one sentence about it."""
     found = pair(facts.report, "raw")
     if found is None:
         return False, "There is no pair of columns to compare."
     wanted = facts.limits["smallest_change"]
     if found["significant"] and found["difference"] >= wanted:
-        return False, f"The gain over the base is shown: {gap(found)}."
-    return True, (
-        f"No gain of {points(wanted, sign=False)} points or more over the base is shown: "
-        f"{gap(found)}. The data does not hold what the task asks for."
-    )
+        return True, f"The gain over the base is shown: {gap(found)}."
+    least = f"{points(wanted, sign=False)} points"
+    if found["significant"] and found["difference"] > 0:
+        return False, (
+            f"A gain over the base is shown, but below the smallest change that matters, {least}: "
+            f"{gap(found)}."
+        )
+    return False, f"No gain of {least} or more over the base is shown: {gap(found)}."
+
+
+def _base_suffices(facts: Facts) -> tuple[bool, str]:
+    raw, target = table(facts.report, "raw"), facts.limits["target_accuracy"]
+    shown, why = _gain(facts)
+    if raw is None or pair(facts.report, "raw") is None or shown:
+        return False, why
+    rate, teacher = raw["strict"]["accuracy"]["rate"], teacher_gain(facts.report)
+    reached = f"{why} The base is right in {accuracy(raw)}"
+    if rate >= target:
+        return True, (
+            f"{reached}, and the target is {percent(target)}: the base with its best prompt "
+            "already does it: serve that."
+        )
+    if teacher is not None and not (teacher["significant"] and teacher["difference"] > 0):
+        return True, (
+            f"{reached}, and the teacher is not shown to be better, {gap(teacher)}: the base with "
+            f"its best prompt already does it as well: serve that, if {accuracy(raw)} is enough."
+        )
+    return False, f"The base alone is short of the target of {percent(target)}: {accuracy(raw)}."
+
+
+def _no_gain(facts: Facts) -> tuple[bool, str]:
+    found, (shown, why) = pair(facts.report, "raw"), _gain(facts)
+    if found is None or shown:
+        return False, why
+    if found["significant"]:
+        return True, why
+    return True, f"{why} The data may not hold what the task asks for."
 
 
 def _loss(kind: str) -> Callable[[Facts], tuple[bool, str]]:
@@ -125,7 +179,8 @@ def _closed(facts: Facts, reading: str) -> tuple[bool, str]:
     found = pair(facts.report, "teacher", reading=reading)
     if tuned is None:
         return False, "The tuned model was not evaluated."
-    if found is not None and not facts.report["gold"]["teacher_defines_gold"]:
+    teacher = teacher_gain(facts.report, reading)
+    if found is not None and teacher and teacher["significant"] and teacher["difference"] > 0:
         margin = facts.limits["teacher_margin"]
         closed = found["low"] >= -margin
         return closed, (
@@ -135,10 +190,18 @@ def _closed(facts: Facts, reading: str) -> tuple[bool, str]:
     target, rate = facts.limits["target_accuracy"], tuned[reading]["accuracy"]
     closed = rate["low"] >= target
     return closed, (
-        f"There is no teacher to reach; accuracy {accuracy(tuned, reading)} "
+        f"{_no_yardstick(facts, teacher)}; accuracy {accuracy(tuned, reading)} "
         f"({interval(rate['low'], rate['high'])}) is {'' if closed else 'not '}wholly above the "
         f"target of {percent(target)}."
     )
+
+
+def _no_yardstick(facts: Facts, teacher: Json | None) -> str:
+    if facts.report["gold"]["teacher_defines_gold"]:
+        return "The teacher's answers are the gold, so it is no yardstick"
+    if teacher is None:
+        return "There is no teacher to reach"
+    return f"The teacher is no yardstick, since it is not shown to be better than the base, {gap(teacher)}"
 
 
 def _gap_closed(facts: Facts) -> tuple[bool, str]:
@@ -190,6 +253,7 @@ RULES: tuple[Rule, ...] = (
     Rule("truncated", "fix_eval", _truncated),
     Rule("worse", "stop", _worse),
     Rule("too_few_rows", "fix_eval", _too_few),
+    Rule("base_suffices", "stop", _base_suffices),
     Rule("no_gain", "data", _no_gain),
     Rule("general_loss", "data", _loss("rule")),
     Rule("slice_loss", "data", _loss("class")),

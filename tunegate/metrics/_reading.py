@@ -2,11 +2,13 @@
 
 | answer | strict | tolerant |
 |---|---|---|
-| json | all of it is one JSON value that fits the schema | the first balanced JSON object in it |
+| json | all of it is one JSON value that fits the schema | that, else the first that is complete |
 | label | all of it is a label, as it is spelt | the label that is named first |
 | text | as it is | whatever its case and spacing |
 
-Tolerantly, keys and labels are known whatever their case, spaces, hyphens and underscores.
+Tolerantly, an array is looked for where the schema takes arrays, else an object; where it takes
+plain values, the text without fences and quotes may be one. Keys and labels are known whatever their
+case, spaces, hyphens and underscores.
 
 Space around the output is ignored in both. A JSON object that names one key twice, and numbers that
 JSON does not have (NaN), are not strict: two readers would disagree about what they say.
@@ -22,6 +24,7 @@ from functools import lru_cache
 from typing import Any
 
 from tunegate.errors import DataError
+from tunegate.metrics import _shape
 from tunegate.types import Json
 
 UNREADABLE = "(unreadable)"
@@ -30,6 +33,7 @@ OTHER = "(other)"
 """Stands for the class of an output that names a class which the task does not have."""
 
 _SEPARATORS = re.compile(r"[\s\-_‐-―]+")
+_FENCE = re.compile(r"^```\w*\s|```$")
 _EDGES = " \t\r\n\"'`*.,;:!?()[]<>"
 
 
@@ -60,7 +64,8 @@ def _read(output: str, task_json: str) -> tuple[Reading, Reading]:
     task = json.loads(task_json)
     kind = task.get("answer", "text")
     if kind == "json":
-        return _strict_json(output, task), _tolerant_json(output, task)
+        strict = _strict_json(output, task)
+        return strict, _tolerant_json(output, task, strict)
     if kind == "label":
         return _strict_label(output, task), _tolerant_label(output, task)
     text = output.strip()
@@ -149,14 +154,41 @@ def _strict_json(output: str, task: Json) -> Reading:
     return Reading(True, value, fits, _label_at(value, task) if fits else None)
 
 
-def _tolerant_json(output: str, task: Json) -> Reading:
+def _tolerant_json(output: str, task: Json, strict: Reading) -> Reading:
     schema = task.get("schema") or {}
-    opening = "[" if schema.get("type") == "array" else "{"
-    value = _first_balanced(output, opening)
+    value = (
+        strict.value
+        if strict.found and strict.fits
+        else _first_balanced(output, _shape.openings(schema))
+    )
     if value is None:
+        value = _plain_value(output, task)
+    if value is None and not strict.found:
         return NOTHING
-    value = _canonical(value, schema, _labels_by_fold(labels_of(task)), _parts(task.get("class")))
+    value = _respelt(strict.value if value is None else value, task)
     return Reading(True, value, _fits(value, task), _label_at(value, task))
+
+
+def _respelt(value: Any, task: Json) -> Any:
+    schema = task.get("schema") or {}
+    labels = _labels_by_fold(labels_of(task))
+    return _canonical(value, schema, labels, _parts(task.get("class")), root=schema)
+
+
+def _plain_value(output: str, task: Json) -> Any | None:
+    """A text, number, true or false that fits a schema of such values; None where there is none."""
+    if not _shape.takes_plain(task.get("schema") or {}):
+        return None
+    text = _FENCE.sub("", output.strip()).strip(_EDGES)
+    for candidate in (text, text.casefold()):
+        try:
+            value = _loads(candidate)
+        except (ValueError, RecursionError):
+            value = candidate
+        for said in (value, candidate):
+            if _fits(spelt := _respelt(said, task), task):
+                return spelt
+    return None
 
 
 def _strict_label(output: str, task: Json) -> Reading:
@@ -168,21 +200,29 @@ def _strict_label(output: str, task: Json) -> Reading:
 
 
 def _tolerant_label(output: str, task: Json) -> Reading:
-    labels = labels_of(task)
+    labels, text = labels_of(task), output.strip()
+    bare = output.strip(_EDGES)
+    # Before anything is folded: labels that differ only in what folding takes away.
+    for exact in (text, bare):
+        if exact in labels:
+            return Reading(True, exact, True, exact)
     by_fold = _labels_by_fold(labels)
-    whole = by_fold.get(fold(output.strip(_EDGES)))
+    whole = by_fold.get(fold(bare))
     if whole is not None:
         return Reading(True, whole, True, whole)
     named = [
-        (match.start(), -len(label), label) for label in labels if (match := _named(label, output))
+        (match.start(), -len(match[0]), match[0] != label, label, match[0])
+        for label in labels
+        if (match := _named(label, output))
     ]
     if named:
-        label = min(named)[2]
+        _, _, respelt, label, said = min(named)
+        if respelt and fold(label) not in by_fold:  # as near to another label: not guessed
+            return Reading(True, said, False, said)
         return Reading(True, label, True, label)
-    text = output.strip(_EDGES)
-    if not text:
+    if not bare:
         return NOTHING
-    return Reading(True, text, False if labels else None, text)
+    return Reading(True, bare, False if labels else None, bare)
 
 
 def _named(label: str, output: str) -> re.Match[str] | None:
@@ -191,15 +231,14 @@ def _named(label: str, output: str) -> re.Match[str] | None:
     return re.search(pattern, output, re.IGNORECASE)
 
 
-def _first_balanced(output: str, opening: str) -> Any | None:
-    """The first JSON object (or array) that is complete, wherever it starts."""
+def _first_balanced(output: str, openings: str) -> Any | None:
+    """The first JSON value with one of these openings that is complete, wherever it starts."""
     decoder = json.JSONDecoder()
-    start = output.find(opening)
-    while start >= 0:
+    for match in re.finditer(f"[{re.escape(openings)}]", output):
         try:
-            return decoder.raw_decode(output, start)[0]
+            return decoder.raw_decode(output, match.start())[0]
         except (ValueError, RecursionError):
-            start = output.find(opening, start + 1)
+            continue
     return None
 
 
@@ -278,26 +317,29 @@ def _labels_by_fold(labels: Iterable[str]) -> dict[str, str]:
     return {form: label for form, label in out.items() if form not in shared}
 
 
-def _canonical(value: Any, schema: Any, labels: Mapping[str, str], pointer: list[str]) -> Any:
+def _canonical(
+    value: Any, schema: Any, labels: Mapping[str, str], pointer: list[str], *, root: Json
+) -> Any:
     """The value with keys and enumerated texts spelt as the schema and the task spell them."""
-    schema = schema if isinstance(schema, dict) else {}
+    schema = _shape.resolved(schema, root)
     if isinstance(value, dict):
         properties = schema.get("properties") or {}
         known = _labels_by_fold([*properties, *pointer[:1]])
         out: Json = {}
-        for key, item in value.items():
+        # A key that is spelt right goes before one that is only alike.
+        for key in sorted(value, key=lambda key: key not in properties):
             name = key if key in properties else str(known.get(fold(key), key))
             inner = pointer[1:] if pointer and name == pointer[0] else []
             is_class = bool(pointer) and name == pointer[0] and len(pointer) == 1
             out.setdefault(
                 name,
-                _as_label(item, labels)
+                _as_label(value[key], labels)
                 if is_class and labels
-                else _canonical(item, properties.get(name), labels, inner),
+                else _canonical(value[key], properties.get(name), labels, inner, root=root),
             )
         return out
     if isinstance(value, list):
-        return [_canonical(item, schema.get("items"), labels, []) for item in value]
+        return [_canonical(item, schema.get("items"), labels, [], root=root) for item in value]
     if isinstance(value, str):
         choices = [item for item in schema.get("enum") or [] if isinstance(item, str)]
         return _as_label(value, _labels_by_fold(choices))
@@ -305,4 +347,6 @@ def _canonical(value: Any, schema: Any, labels: Mapping[str, str], pointer: list
 
 
 def _as_label(value: Any, labels: Mapping[str, str]) -> Any:
-    return labels.get(fold(value), value) if isinstance(value, str) else value
+    if not isinstance(value, str) or value in labels.values():
+        return value
+    return labels.get(fold(value), value)

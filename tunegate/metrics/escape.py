@@ -25,7 +25,7 @@ def score(output: str, gold: Mapping[str, Any], task: Mapping[str, Any]) -> Json
     return {
         "gold": _reading.gold_class(gold, task) == escape,
         "strict": strict.label == escape,
-        "tolerant": tolerant.label == escape,
+        "tolerant": escape in (strict.label, tolerant.label),
     }
 
 

@@ -50,7 +50,12 @@ def score(output: str, gold: Mapping[str, Any], task: Mapping[str, Any]) -> Json
         if name not in RULES:
             raise DataError(f"unknown rule {name!r}; known: {', '.join(RULES)}", where=where)
         rule, types = RULES[name]
-        if not isinstance(value, types) or isinstance(value, bool):
+        texts = value if isinstance(value, list) else []
+        if (
+            not isinstance(value, types)
+            or isinstance(value, bool)
+            or not all(isinstance(item, str) for item in texts)
+        ):
             raise DataError(f"rule {name!r} cannot be {value!r}", where=where)
         if not rule(text, value):
             broken.append(name)

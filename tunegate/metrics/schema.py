@@ -20,7 +20,7 @@ DIRECTION = "higher"
 def score(output: str, gold: Mapping[str, Any], task: Mapping[str, Any]) -> Json:
     """`strict` and `tolerant`: the output fits; null where the task is free text."""
     strict, tolerant = _reading.read(output, task)
-    return {"strict": strict.fits, "tolerant": tolerant.fits}
+    return {"strict": strict.fits, "tolerant": strict.fits or tolerant.fits}
 
 
 def summarise(scores: Sequence[Mapping[str, Any]]) -> Json:

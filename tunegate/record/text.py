@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from tunegate.compare.wording import NONE, gap, interval, percent
+from tunegate.report.wording import cell
 from tunegate.types import Json
 
 
 def markdown(payload: Json) -> str:
     """The record as Markdown, ending in a line break."""
     lines = [
-        f"# {payload['name']}",
+        f"# {cell(payload['name'])}",
         "",
         _headline(payload),
         *_evaluation(payload["evaluation"]),
@@ -27,7 +28,7 @@ def markdown(payload: Json) -> str:
 def _headline(payload: Json) -> str:
     evaluation = payload["evaluation"]
     if evaluation is not None:
-        return str(evaluation["verdict"]["sentence"])
+        return cell(evaluation["verdict"]["sentence"])
     receipt = payload["training"]["receipt"]
     if receipt is not None:
         return f"Trained {receipt['steps']} of {receipt['planned_steps']} steps; not evaluated."
@@ -43,14 +44,14 @@ def _evaluation(evaluation: Json | None) -> Iterator[str]:
     yield "|" + "---|" * (2 + len(columns))
     for name, part in evaluation["slices"].items():
         cells = [_cell(part["columns"].get(column)) for column in columns]
-        yield f"| {_plain(name)} | {part['n']} | {' | '.join(cells)} |"
+        yield f"| {cell(name)} | {part['n']} | {' | '.join(cells)} |"
     yield ""
     share = f"{100 * evaluation['confidence']:g}"
     yield f"Strict accuracy with its {share} % interval."
     for item in evaluation["differences"]:
-        yield f"- {item['slice']}: tuned against {item['b']} {gap(item)}"
+        yield f"- {cell(item['slice'])}: tuned against {item['b']} {gap(item)}"
     for warning in evaluation["warnings"]:
-        yield f"- {warning['message']}"
+        yield f"- {cell(warning['message'])}"
 
 
 def _cell(column: Json | None) -> str:
@@ -68,7 +69,7 @@ def _decision(decision: Json | None) -> Iterator[str]:
     yield from ("", "## Decision", "")
     yield f"Next: **{decision['next']}** (rule `{decision['rule']}`)."
     for reason in decision["because"]:
-        yield f"- {reason}"
+        yield f"- {cell(reason)}"
 
 
 def _training(payload: Json) -> Iterator[str]:
@@ -83,7 +84,7 @@ def _training(payload: Json) -> Iterator[str]:
         yield from _receipt(receipt)
     curves = payload["training"]["curves"]
     for note in (curves or {}).get("notes") or []:
-        yield f"- {note}"
+        yield f"- {cell(note)}"
     for stall in (curves or {}).get("stalls") or []:
         yield f"- stalled {stall['seconds']} s after step {stall['after_step']}"
     attempts = payload["training"]["attempts"]
@@ -132,7 +133,7 @@ def _gates(payload: Json) -> Iterator[str]:
         shown = 100 * research["smallest_detectable_difference"]
         yield f"| research | {research['verdict']} | differences from {shown:.1f} points show |"
     for line in gates["checks"]:
-        yield f"| {line['check']} | {line['status']} | {_plain(line['summary'])} |"
+        yield f"| {line['check']} | {line['status']} | {cell(line['summary'])} |"
     if wire is not None and all(line["check"] != "wire" for line in gates["checks"]):
         yield (
             f"| wire | measured | {wire['exact']} of {wire['rows']} exact, {wire['stopped']} "
@@ -140,13 +141,13 @@ def _gates(payload: Json) -> Iterator[str]:
         )
     yield ""
     for answer in (research or {}).get("answers") or []:
-        yield f"- {answer['id']}: {answer['answer']} ({answer['source']})"
+        yield f"- {answer['id']}: {cell(answer['answer'])} ({cell(answer['source'])})"
     for name, reason in gates["waived"].items():
-        yield f"- waived {name}: {reason}"
+        yield f"- waived {name}: {cell(reason)}"
     if release is not None:
         yield (
-            f"- {release['decision']} at level {release['level']} by {release['approver']}: "
-            f"{release['why']}"
+            f"- {release['decision']} at level {release['level']} by {cell(release['approver'])}: "
+            f"{cell(release['why'])}"
         )
 
 
@@ -164,8 +165,3 @@ def _inputs(payload: Json) -> Iterator[str]:
 
 def _number(value: Any) -> str:
     return NONE if value is None else f"{value:.4g}"
-
-
-def _plain(text: str) -> str:
-    """A text inside a table cell: no bars, no line breaks."""
-    return text.replace("|", "\\|").replace("\n", " ")

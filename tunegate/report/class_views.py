@@ -11,13 +11,21 @@ FIRST_FAILURES = 8
 """Failures that are open on the page; the others are a click away."""
 
 
+def sorted_by(report: Json) -> str | None:
+    """The column whose weakest class stands first: the tuned one where it was run."""
+    for name in ("tuned", "raw", "teacher"):
+        if (table(report, name) or {}).get("strict", {}).get("classes"):
+            return name
+    return None
+
+
 def by_class(report: Json) -> list[Json]:
-    """A row a class with a bar a column, the tuned column's weakest class first."""
+    """A row a class with a bar a column, the weakest class of the column `sorted_by` first."""
     tables = {
         name: (table(report, name) or {}).get("strict", {}).get("classes")
         for name in report["columns"]
     }
-    shown = next((tables[name] for name in ("tuned", "raw", "teacher") if tables.get(name)), None)
+    shown = tables.get(sorted_by(report) or "")
     if not shown:
         return []
     rows = []

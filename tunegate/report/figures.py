@@ -24,6 +24,8 @@ NEXT_TITLES = {
     "stop": "Stop and find out why",
     "fix_eval": "Mend the evaluation first",
 }
+RULE_TITLES = {"base_suffices": "Stop: the base with its best prompt already does it"}
+"""Titles of rules whose step alone would say something else."""
 
 
 def headline(report: Json, run: Mapping[str, Any]) -> Json:
@@ -37,9 +39,14 @@ def headline(report: Json, run: Mapping[str, Any]) -> Json:
         "model": (frozen.get("base") or {}).get("model"),
         "framework": ((frozen.get("settings") or {}).get("train") or {}).get("framework"),
         "at": made.get("at"),
-        "next_title": NEXT_TITLES.get(decision["next"], decision["next"]) if decision else None,
+        "next_title": _next_title(decision) if decision else None,
         "decision": decision,
     }
+
+
+def _next_title(decision: Mapping[str, Any]) -> str:
+    step = str(decision["next"])
+    return RULE_TITLES.get(decision["rule"], NEXT_TITLES.get(step, step))
 
 
 def columns(report: Json, run: Mapping[str, Any]) -> list[Json]:

@@ -68,6 +68,7 @@ def _views(report: Json, run: Mapping[str, Any]) -> Json:
         "main": figures.slice_table(report, report["main"]),
         "pairs": figures.pairs(report),
         "classes": class_views.by_class(report),
+        "classes_by": class_views.sorted_by(report),
         "confusion": class_views.confusion(report),
         "fields": class_views.fields(report),
         "slices": [

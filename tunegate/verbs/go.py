@@ -17,6 +17,9 @@ from tunegate.types import Json
 from tunegate.verbs import evaluate, finish, prepare, release, train
 from tunegate.verbs.run import Result, Run, show_path
 
+EXAMPLE = ("README.md", "answer.schema.json", "data", "prompts", "run.yaml")
+"""What the triage task consists of; the run file comes last, so a torn copy is no run."""
+
 MARKS = {
     State.DONE: "done",
     State.MISSING: "-",
@@ -126,7 +129,14 @@ def demo(folder: str | Path, *, show: Show = no_show) -> Result:
                 hint="name another folder: tunegate demo FOLDER",
             )
         with boundary(UsageError, f"write the demo to {target}"):
-            shutil.copytree(example_dir(), target, dirs_exist_ok=True)
+            # Inputs only: someone may have run the example where it lies.
+            for name in EXAMPLE:
+                source = example_dir() / name
+                if source.is_dir():
+                    shutil.copytree(source, target / name, dirs_exist_ok=True)
+                else:
+                    target.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(source, target / name)
         show(Progress(f"wrote the triage task to {show_path(target.resolve())}"))
     return go(target, show=show)
 

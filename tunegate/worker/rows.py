@@ -16,6 +16,7 @@ recorded outputs ({"id" or "index", "output"}), whose output is read as an assis
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,9 @@ _OTHER_NAMES = {
 }
 
 _BOM = b"\xef\xbb\xbf"
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+"""An escape of a half of a surrogate pair; a pair of them is a character."""
 
 
 def read_rows(path: Path, *, system: str | None = None) -> Iterator[Row]:
@@ -119,7 +123,8 @@ def _object(raw: bytes, where: str, *, first: bool) -> Mapping[str, Any]:
             hint="save it as UTF-8 without a byte-order mark",
         )
     try:
-        value = json.loads(raw)
+        text = raw.decode("utf-8")
+        value = json.loads(text)
     except UnicodeDecodeError as error:
         raise DataError(
             f"not UTF-8: {error}", where=where, hint="save the file as UTF-8"
@@ -130,11 +135,25 @@ def _object(raw: bytes, where: str, *, first: bool) -> Mapping[str, Any]:
         ) from error
     except RecursionError as error:
         raise DataError("nested too deeply to be a row", where=where) from error
+    if _SURROGATE.search(text) and _has_lone_surrogate(value):
+        raise DataError(
+            "a text holds half of a surrogate pair, which is no character",
+            where=where,
+            hint="write the character whole, or remove the \\uD800 to \\uDFFF escape",
+        )
     if not isinstance(value, dict):
         raise DataError(
             f"a {_kind(value)} where a row was expected", where=where, hint=f"expected {SHAPES}"
         )
     return value
+
+
+def _has_lone_surrogate(value: Any) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def parse_row(raw: Mapping[str, Any], *, index: int, line: int, where: str) -> Row:
