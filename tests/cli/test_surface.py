@@ -104,3 +104,34 @@ def test_version_is_the_packages() -> None:
     import tunegate
 
     assert run("--version").stdout == f"tunegate {tunegate.__version__}\n"
+
+
+def test_the_demo_copies_every_input_of_the_example(repository: Path) -> None:
+    from tunegate.verbs.go import EXAMPLE, example_dir
+
+    assert example_dir() == repository / "examples" / "triage"
+    listed = subprocess.run(
+        ["git", "-C", str(repository), "ls-files", "examples/triage"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    found = {line.removeprefix("examples/triage/").split("/")[0] for line in listed.stdout.split()}
+    assert found == set(EXAMPLE)
+
+
+def test_the_demo_does_not_write_into_a_folder_of_something_else(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+    done = run("demo", str(tmp_path))
+    assert done.returncode == 2
+    assert "is not empty and holds no run" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_an_odd_folder_name_still_gives_json(tmp_path: Path) -> None:
+    import os
+
+    folder = os.fsencode(tmp_path) + b"/\xff"
+    os.mkdir(folder)
+    done = run("status", os.fsdecode(folder), "--json")
+    assert json.loads(done.stdout)["code"] == 2
