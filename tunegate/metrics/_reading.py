@@ -7,8 +7,8 @@
 | text | as it is | whatever its case and spacing |
 
 Tolerantly, an array is looked for where the schema takes arrays, else an object; where it takes
-plain values, the text without fences and quotes may be one. Keys and labels are known whatever their
-case, spaces, hyphens and underscores.
+plain values, the text without fences and quotes may be one. Keys and labels are known whatever
+their case, spaces, hyphens and underscores.
 
 Space around the output is ignored in both. A JSON object that names one key twice, and numbers that
 JSON does not have (NaN), are not strict: two readers would disagree about what they say.
