@@ -218,6 +218,37 @@ def test_without_a_teacher_the_report_says_so(report: Json) -> None:
     assert not [w for w in report["warnings"] if w["name"] == "not_run"]
 
 
+@pytest.mark.parametrize(
+    ("n", "raw", "tuned", "clause"),
+    [
+        (24, 12, 17, "interval and exact test disagree, and the test decides"),
+        (240, 20, 200, ""),
+    ],
+)
+def test_where_interval_and_test_disagree_it_is_said(
+    n: int, raw: int, tuned: int, clause: str
+) -> None:
+    gold = [LABELS[0]] * n
+    said = {
+        name: [LABELS[0] if index < right else LABELS[1] for index in range(n)]
+        for name, right in (("raw", raw), ("tuned", tuned))
+    }
+    found = compare(*small(said, gold))
+    pair = next(item for item in found["pairs"] if item["reading"] == "strict")
+    assert (pair["low"] > 0) != pair["significant"] if clause else pair["significant"]
+    assert clause in found["verdict"]["sentence"]
+    assert ("disagree" in json.dumps(found["verdict"])) == bool(clause)
+
+
+def test_the_teacher_is_compared_with_the_base_too(report: Json) -> None:
+    tables = report["slices"]["test"]["columns"]
+    for reading in ("strict", "tolerant"):
+        found = report["yardstick"][reading]
+        rates = [tables[name][reading]["accuracy"]["rate"] for name in ("teacher", "raw")]
+        assert found["difference"] == pytest.approx(rates[0] - rates[1])
+    assert compare(*small({"raw": LABELS, "tuned": LABELS}, LABELS))["yardstick"] is None
+
+
 def test_without_the_base_nothing_is_claimed() -> None:
     found = compare({**eval_run.columns(), "raw": None}, eval_run.gold(), eval_run.frozen())
     assert found["verdict"]["kind"] == "unmeasured"

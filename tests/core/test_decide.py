@@ -63,10 +63,10 @@ def fallen_slice() -> Json:
     return compare(columns, eval_run.gold(), eval_run.frozen())
 
 
-def cut() -> Json:
-    columns, gold, frozen = small({"raw": wrong(GOLD, 2), "tuned": GOLD}, GOLD)
-    rows: Any = columns["raw"]
-    for index in range(5):
+def cut(column: str, raw: list[str], rows_cut: int = 5) -> Json:
+    columns, gold, frozen = small({"raw": raw, "tuned": GOLD}, GOLD)
+    rows: Any = columns[column]
+    for index in range(rows_cut):
         rows[f"test:{index}"]["finish"] = "length"
     return compare(columns, gold, frozen)
 
@@ -81,12 +81,13 @@ def cases() -> dict[str, tuple[Json, str]]:
     if not CASES:
         CASES.update(
             unmeasured=(report({"tuned": GOLD}), "fix_eval"),
-            truncated=(cut(), "fix_eval"),
+            truncated=(cut("tuned", HALF), "fix_eval"),
             worse=(report({"raw": GOLD, "tuned": HALF}), "stop"),
             too_few_rows=(
                 report({"raw": [*GOLD[:117], *[LABELS[7]] * 3], "tuned": GOLD}),
                 "fix_eval",
             ),
+            base_suffices=(report({"raw": TENTH, "tuned": [LABELS[7], *TENTH[1:]]}), "stop"),
             no_gain=(report({"raw": HALF, "tuned": NEARLY_HALF}), "data"),
             general_loss=(with_general(False), "data"),
             slice_loss=(fallen_slice(), "data"),
@@ -181,13 +182,70 @@ def test_a_teacher_that_made_the_gold_is_no_yardstick() -> None:
     assert decide(compare(columns, gold, frozen), FIRST)["rule"] == "accuracy_short"
 
 
+def test_a_base_that_rambles_does_not_ask_for_longer_outputs_for_ever() -> None:
+    found = cut("raw", HALF, rows_cut=84)
+    decision = decide(found, FIRST)
+    assert decision["next"] == "serve"
+    why = next(item["why"] for item in decision["rules"] if item["name"] == "truncated")
+    assert "84 of 120 of raw were cut" in why
+    assert [w["column"] for w in decision["warnings"] if w["name"] == "truncated"] == ["raw"]
+
+
+def test_cuts_of_the_base_count_where_they_may_be_the_whole_gain() -> None:
+    assert decide(cut("raw", loose(GOLD, 2)), FIRST)["rule"] == "truncated"
+
+
+def shares(n: int, **right: tuple[int, int]) -> Json:
+    """A report of n rows; each column is right from one row up to another."""
+    gold = [LABELS[0]] * n
+    said = {
+        name: [LABELS[0] if start <= i < end else LABELS[1] for i in range(n)]
+        for name, (start, end) in right.items()
+    }
+    return compare(*small(said, gold))
+
+
+def test_a_teacher_that_does_not_beat_the_base_is_no_yardstick() -> None:
+    found = shares(100, raw=(0, 5), tuned=(0, 40), teacher=(0, 10))
+    decision = decide(found, FIRST)
+    assert decision["rule"] == "accuracy_short"
+    assert "The teacher is no yardstick" in decision["because"][0]
+    assert decide(shares(100, raw=(0, 5), tuned=(0, 40), teacher=(0, 40)), FIRST)["next"] == "serve"
+    good = shares(100, raw=(0, 5), tuned=(0, 100), teacher=(0, 10))
+    assert decide(good, FIRST)["next"] == "serve"
+
+
+def test_a_strong_base_is_served_and_the_data_not_blamed() -> None:
+    decision = decide(shares(2000, raw=(0, 1940), tuned=(0, 1970)), FIRST)
+    assert (decision["rule"], decision["next"]) == ("base_suffices", "stop")
+    said = decision["because"][0]
+    assert "is shown, but below the smallest change that matters" in said
+    assert "the base with its best prompt already does it" in said
+    assert not any("The data" in item["why"] for item in decision["rules"] if item["fired"])
+
+
+def test_a_base_that_is_not_below_the_teacher_is_served() -> None:
+    found = shares(100, raw=(0, 70), tuned=(0, 71), teacher=(0, 72))
+    decision = decide(found, FIRST)
+    assert (decision["rule"], decision["next"]) == ("base_suffices", "stop")
+    assert "if it is enough" in decision["because"][0]
+    short = shares(100, raw=(0, 70), tuned=(0, 71), teacher=(0, 90))
+    assert decide(short, FIRST)["rule"] == "no_gain"
+
+
+def test_a_gain_that_is_shown_and_small_is_not_called_none() -> None:
+    decision = decide(shares(2000, raw=(0, 1000), tuned=(0, 1030)), FIRST)
+    assert (decision["rule"], decision["next"]) == ("no_gain", "data")
+    assert "is shown, but below" in decision["because"][0]
+
+
 def test_the_smallest_change_comes_from_the_frozen_settings() -> None:
-    columns, gold, frozen = small({"raw": FIFTH, "tuned": TENTH}, GOLD)
+    columns, gold, frozen = small({"raw": HALF, "tuned": FIFTH}, GOLD)
     assert decide(compare(columns, gold, frozen), FIRST)["rule"] != "no_gain"
-    frozen["settings"]["eval"]["smallest_change"] = 0.2
+    frozen["settings"]["eval"]["smallest_change"] = 0.4
     decision = decide(compare(columns, gold, frozen), FIRST)
     assert decision["rule"] == "no_gain"
-    assert decision["thresholds"]["smallest_change"]["value"] == 0.2
+    assert decision["thresholds"]["smallest_change"]["value"] == 0.4
     assert decision["thresholds"]["patience"]["source"] == "default"
 
 

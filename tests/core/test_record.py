@@ -140,6 +140,20 @@ def test_a_figure_that_was_typed_would_be_found() -> None:
     assert "77.7" in numbers(markdown(payload) + "77.7") - figures(payload)
 
 
+def test_texts_from_outside_are_escaped() -> None:
+    payload = full()
+    evil = "<script>alert()</script> | `x`"
+    payload["gates"]["research"]["answers"][0] |= {"answer": evil, "source": evil}
+    payload["gates"]["waived"] = {"leak_check": evil}
+    payload["release"] |= {"why": evil, "approver": evil}
+    payload["evaluation"]["warnings"] = [{"message": evil}]
+    payload["decision"]["because"] = [evil]
+    payload["gates"]["checks"][0]["summary"] = evil
+    text = markdown(payload)
+    assert "\\<script\\>" in text
+    assert not re.search(r"(?<!\\)<(?!\u00a00.001)", text)
+
+
 CRASHED = {"attempts": [{"number": 1, "outcome": "out_of_memory"}]}
 
 

@@ -256,6 +256,7 @@ def reports() -> dict[str, Json]:
         "format_only": compare(*small({"raw": [g.upper() for g in gold], "tuned": gold}, gold)),
         "worse": compare(*small({"raw": gold, "tuned": wrong}, gold)),
         "no_gain": compare(*small({"raw": wrong, "tuned": wrong}, gold)),
+        "strong": compare(*small({"raw": gold, "tuned": [*gold[:59], LABELS[0]]}, gold)),
         "raw_only": compare(*small({"raw": gold}, gold)),
         "tuned_only": compare(*small({"tuned": gold}, gold)),
         "all_right": compare(*small({"raw": wrong, "tuned": gold, "anchor": gold}, gold)),
@@ -282,6 +283,24 @@ def test_reports_of_every_kind_have_a_page(name: str, sentence: str) -> None:
     run = eval_run.run(found)
     assert sentence in check_harmless(page(found, run=run)).text
     assert markdown(found, run)
+
+
+def test_the_page_says_nothing_of_a_column_that_was_not_run() -> None:
+    found = reports()["raw_only"]
+    text = check_harmless(page(found, run=eval_run.run(found))).text
+    assert "weakest class of the base column first" in text
+    assert "Three columns" not in text
+    found = reports()["text"]  # free text has no schema
+    assert "fits the schema" not in check_harmless(page(found, run=eval_run.run(found))).text
+
+
+def test_a_base_that_suffices_is_not_headed_find_out_why() -> None:
+    found = reports()["strong"]
+    run = eval_run.run(found)
+    assert run["decision"]["rule"] == "base_suffices"
+    text = check_harmless(page(found, run=run)).text
+    assert "Stop: the base with its best prompt already does it" in text
+    assert "Stop and find out why" not in text
 
 
 def test_classes_are_sorted_by_the_tuned_columns_weakness(report: Json) -> None:

@@ -49,10 +49,8 @@ def gap(pair: Mapping[str, Any], *, sign: bool = True) -> str:
     """
     figures = f"{interval(pair['low'], pair['high'])}, {p_value(pair['p'])}"
     excludes_zero = pair["low"] > 0 or pair["high"] < 0
-    if excludes_zero and not pair["significant"]:
-        figures += "; the interval leaves out 0, the exact test does not and decides"
-    elif pair["significant"] and not excludes_zero:
-        figures += "; the interval takes in 0, the exact test does not and decides"
+    if excludes_zero != pair["significant"]:
+        figures += "; interval and exact test disagree, and the test decides"
     return f"{points(pair['difference'], sign=sign)} points ({figures})"
 
 

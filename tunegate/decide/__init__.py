@@ -1,10 +1,10 @@
 """Report and lineage -> one recommended next step, the rule that fired, and why. Pure.
 
 The rules are tried in the order of `rules.RULES`; the first that fires decides, and all are
-reported. A person confirms. The path: measure properly; a gain that matters; nothing else broken;
-gap to the teacher closed -> serving maths (a teacher that
-is not shown to be better than the base is no yardstick, then the target is); form lagging -> preference pass; accuracy short -> the
-data, class by class, with one knob turn allowed since the data last changed.
+reported. A person confirms. The path: measure properly; a gain that matters, or a base that does it
+already; nothing else broken; gap to the teacher closed (or the target reached, where no teacher is
+shown to be better than the base) -> serving maths; form lagging -> preference pass; accuracy short
+-> the data, class by class, with one knob turn allowed since the data last changed.
 """
 
 from __future__ import annotations

@@ -132,8 +132,8 @@ def _base_suffices(facts: Facts) -> tuple[bool, str]:
         )
     if teacher is not None and not (teacher["significant"] and teacher["difference"] > 0):
         return True, (
-            f"{reached}, and the teacher is not shown to be better, {gap(teacher)}: the base with "
-            f"its best prompt already does it as well: serve that, if {accuracy(raw)} is enough."
+            f"{reached}, and the teacher is not shown to be better, {gap(teacher)}: as well as "
+            "that, the base with its best prompt already does it: serve that, if it is enough."
         )
     return False, f"The base alone is short of the target of {percent(target)}: {accuracy(raw)}."
 
@@ -201,7 +201,7 @@ def _no_yardstick(facts: Facts, teacher: Json | None) -> str:
         return "The teacher's answers are the gold, so it is no yardstick"
     if teacher is None:
         return "There is no teacher to reach"
-    return f"The teacher is no yardstick, since it is not shown to be better than the base, {gap(teacher)}"
+    return f"The teacher is no yardstick, not being shown to beat the base ({gap(teacher)})"
 
 
 def _gap_closed(facts: Facts) -> tuple[bool, str]:
