@@ -206,10 +206,12 @@ def shares(n: int, **right: tuple[int, int]) -> Json:
 
 
 def test_a_teacher_that_does_not_beat_the_base_is_no_yardstick() -> None:
-    found = shares(100, raw=(0, 5), tuned=(0, 40), teacher=(0, 10))
-    decision = decide(found, FIRST)
-    assert decision["rule"] == "accuracy_short"
-    assert "The teacher is no yardstick" in decision["because"][0]
+    for n in (100, 1000):  # too few rows to show the lead of five points, and enough
+        found = shares(n, raw=(0, n // 20), tuned=(0, 2 * n // 5), teacher=(0, n // 10))
+        assert found["yardstick"]["strict"]["significant"] == (n == 1000)
+        decision = decide(found, FIRST)
+        assert decision["rule"] == "accuracy_short"
+        assert "The teacher is no yardstick" in decision["because"][0]
     assert decide(shares(100, raw=(0, 5), tuned=(0, 40), teacher=(0, 40)), FIRST)["next"] == "serve"
     good = shares(100, raw=(0, 5), tuned=(0, 100), teacher=(0, 10))
     assert decide(good, FIRST)["next"] == "serve"
@@ -225,10 +227,14 @@ def test_a_strong_base_is_served_and_the_data_not_blamed() -> None:
 
 
 def test_a_base_that_is_not_below_the_teacher_is_served() -> None:
-    found = shares(100, raw=(0, 70), tuned=(0, 71), teacher=(0, 72))
+    found = shares(100, raw=(0, 70), tuned=(0, 71), teacher=(0, 71))
     decision = decide(found, FIRST)
     assert (decision["rule"], decision["next"]) == ("base_suffices", "stop")
-    assert "if it is enough" in decision["because"][0]
+    assert "if 70.0\u202f% is enough" in decision["because"][0]
+    assert "More test rows" not in decision["because"][0]
+    few = shares(30, raw=(0, 18), tuned=(0, 18), teacher=(0, 22))
+    few["same_outputs"]["same"] = 0
+    assert "More test rows" in decide(few, FIRST)["because"][0]
     short = shares(100, raw=(0, 70), tuned=(0, 71), teacher=(0, 90))
     assert decide(short, FIRST)["rule"] == "no_gain"
 

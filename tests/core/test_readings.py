@@ -155,6 +155,12 @@ def test_answers_that_are_no_objects_are_read_tolerantly(
     assert schema.score(output, {"answer": gold}, task) == {"strict": strict, "tolerant": True}
 
 
+def test_fields_whose_keys_are_not_the_schemas_own_are_right_in_both_readings() -> None:
+    task = {"answer": "json", "schema": {"type": "object", "properties": {"a": {}}}}
+    found = fields.score('{"A": null}', {"answer": '{"A": null}'}, task)
+    assert found["strict"] == found["tolerant"] == {"said": ["A"], "right": ["A"], "read": True}
+
+
 def test_prose_is_no_plain_value_of_an_object_schema() -> None:
     assert _reading.read("order_status", TASK)[1].found is False
     task = {"answer": "json", "schema": {"enum": ["a", "b"]}}

@@ -299,7 +299,7 @@ def test_a_base_that_suffices_is_not_headed_find_out_why() -> None:
     run = eval_run.run(found)
     assert run["decision"]["rule"] == "base_suffices"
     text = check_harmless(page(found, run=run)).text
-    assert "Stop: the base with its best prompt already does it" in text
+    assert "Stop: tuning adds nothing that matters to the base" in text
     assert "Stop and find out why" not in text
 
 

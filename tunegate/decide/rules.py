@@ -124,6 +124,7 @@ def _base_suffices(facts: Facts) -> tuple[bool, str]:
     if raw is None or pair(facts.report, "raw") is None or shown:
         return False, why
     rate, teacher = raw["strict"]["accuracy"]["rate"], teacher_gain(facts.report)
+    wanted = facts.limits["smallest_change"]
     reached = f"{why} The base is right in {accuracy(raw)}"
     if rate >= target:
         return True, (
@@ -131,9 +132,11 @@ def _base_suffices(facts: Facts) -> tuple[bool, str]:
             "already does it: serve that."
         )
     if teacher is not None and not (teacher["significant"] and teacher["difference"] > 0):
+        more = " More test rows may show it to be." if teacher["difference"] > wanted else ""
         return True, (
-            f"{reached}, and the teacher is not shown to be better, {gap(teacher)}: as well as "
-            "that, the base with its best prompt already does it: serve that, if it is enough."
+            f"{reached}, and the teacher is not shown to be better, {gap(teacher)}: what it is "
+            "shown to do, the base with its best prompt already does; serve that, if "
+            f"{accuracy(raw)} is enough.{more}"
         )
     return False, f"The base alone is short of the target of {percent(target)}: {accuracy(raw)}."
 
@@ -180,8 +183,8 @@ def _closed(facts: Facts, reading: str) -> tuple[bool, str]:
     if tuned is None:
         return False, "The tuned model was not evaluated."
     teacher = teacher_gain(facts.report, reading)
-    if found is not None and teacher and teacher["significant"] and teacher["difference"] > 0:
-        margin = facts.limits["teacher_margin"]
+    margin = facts.limits["teacher_margin"]
+    if found is not None and _is_yardstick(teacher, margin):
         closed = found["low"] >= -margin
         return closed, (
             f"The gap to the teacher is {'' if closed else 'not '}closed within "
@@ -196,12 +199,24 @@ def _closed(facts: Facts, reading: str) -> tuple[bool, str]:
     )
 
 
+def _is_yardstick(teacher: Json | None, margin: float) -> bool:
+    """The teacher is shown to be better than the base, and by more than the margin.
+
+    Within the margin of a teacher that leads by less, the base is there already.
+    """
+    return teacher is not None and teacher["significant"] and teacher["difference"] > margin
+
+
 def _no_yardstick(facts: Facts, teacher: Json | None) -> str:
     if facts.report["gold"]["teacher_defines_gold"]:
         return "The teacher's answers are the gold, so it is no yardstick"
     if teacher is None:
         return "There is no teacher to reach"
-    return f"The teacher is no yardstick, not being shown to beat the base ({gap(teacher)})"
+    margin = points(facts.limits["teacher_margin"], sign=False)
+    return (
+        f"The teacher is no yardstick: it is not shown to lead the base by more than {margin} "
+        f"points, {gap(teacher)}"
+    )
 
 
 def _gap_closed(facts: Facts) -> tuple[bool, str]:

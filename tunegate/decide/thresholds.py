@@ -19,7 +19,7 @@ THRESHOLDS: Mapping[str, tuple[float, str]] = {
     "target_accuracy": (
         0.90,
         "House default, used where no teacher is a yardstick: none was run, it made the gold, or "
-        "it is not shown to be better than the base.",
+        "it is not shown to lead the base by more than teacher_margin.",
     ),
     "format_gap": (0.02, "AR-4: a strict-tolerant gap above two points has to be explained."),
     "truncated": (0.01, "AR-4: above one output in a hundred cut, a column is not graded fairly."),

@@ -9,7 +9,7 @@ recall, and is no empty answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tunegate.metrics import READINGS, _reading
@@ -25,15 +25,20 @@ def score(output: str, gold: Mapping[str, Any], task: Mapping[str, Any]) -> Json
     if not isinstance(wanted, dict):
         return {"gold": None, "strict": None, "tolerant": None}
     out: Json = {"gold": sorted(wanted)}
-    for name, reading in zip(READINGS, _reading.read(output, task), strict=True):
-        usable = isinstance(reading.value, dict) and (
-            name == "tolerant" or reading.fits is not False
-        )
-        said = reading.value if usable else {}
-        equal = _loose if name == "tolerant" else _equal
-        right = [key for key in said if key in wanted and equal(said[key], wanted[key])]
-        out[name] = {"said": sorted(said), "right": sorted(right), "read": usable}
+    strict, tolerant = _reading.read(output, task)
+    first = strict.value if strict.fits is not False else None
+    out["strict"] = _read_fields(first, wanted, equal=_equal)
+    out["tolerant"] = _read_fields(tolerant.value, wanted, equal=_loose)
+    # An answer whose keys are not the schema's own is told by the keys as they stand.
+    if not set(out["strict"]["right"]) <= set(out["tolerant"]["right"]):
+        out["tolerant"] = _read_fields(first, wanted, equal=_loose)
     return out
+
+
+def _read_fields(value: Any, wanted: Json, *, equal: Callable[[Any, Any], bool]) -> Json:
+    said = value if isinstance(value, dict) else {}
+    right = [key for key in said if key in wanted and equal(said[key], wanted[key])]
+    return {"said": sorted(said), "right": sorted(right), "read": isinstance(value, dict)}
 
 
 def summarise(scores: Sequence[Mapping[str, Any]]) -> Json:

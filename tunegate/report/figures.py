@@ -24,7 +24,7 @@ NEXT_TITLES = {
     "stop": "Stop and find out why",
     "fix_eval": "Mend the evaluation first",
 }
-RULE_TITLES = {"base_suffices": "Stop: the base with its best prompt already does it"}
+RULE_TITLES = {"base_suffices": "Stop: tuning adds nothing that matters to the base"}
 """Titles of rules whose step alone would say something else."""
 
 
