@@ -1,7 +1,7 @@
 """The template ends the last answer with no stop token, or training ends on another one."""
 
-from tests.stand_ins import Trainer, masked_by_prompt, raw_text, run, verdict
-from tests.toys import CHATML
+from tests.stand_ins import Trainer, masked_by_prompt, raw_text, run, triage, unmasked_chat, verdict
+from tests.toys import CHATML, chat
 from tunegate.types import Example, Status
 from tunegate.worker.encode import encode_row
 
@@ -52,3 +52,16 @@ def test_an_end_that_the_base_does_not_declare_is_told(tmp_path):
     found = verdict("stop_token", inputs)
     assert found.status == Status.PASS
     assert "do not name as a stop token" in found.warnings[0].message
+
+
+def test_a_stop_token_inside_an_answer_is_refused(tmp_path):
+    rows = [*triage(), chat("And now?", "yes<|im_end|> and no")]
+    found = verdict("stop_token", run(tmp_path, train=rows, trainer=Trainer(own_encoder)))
+    assert found.status == Status.FAIL
+    assert found.findings[0].where == "data/train.jsonl:7"
+    assert "'<|im_end|>' stands inside the answer" in found.findings[0].message
+
+
+def test_ends_of_earlier_turns_may_be_trained_where_all_is(tmp_path):
+    inputs = run(tmp_path, trainer=Trainer(unmasked_chat), loss="all")
+    assert verdict("stop_token", inputs).status == Status.PASS

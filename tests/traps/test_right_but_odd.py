@@ -108,7 +108,7 @@ def test_several_answers_in_a_row_pass(tmp_path):
 
 @pytest.mark.parametrize(
     "answer",
-    ["", "\n", " x", "x ", "<|im_end|>", "é中\U0001f600", "assistant\n", "a\n\n\nb", "\\u00e9"],
+    ["", "\n", " x", "x ", "<|im_start|>", "é中\U0001f600", "assistant\n", "a\n\n\nb", "\\u00e9"],
 )
 def test_odd_answers_are_compared_as_they_are(tmp_path, answer):
     inputs = run(tmp_path, trainer=Trainer(own_encoder), train=[*triage(), chat("Odd?", answer)])

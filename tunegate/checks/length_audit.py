@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tunegate.checks import MAX_FINDINGS, CheckInputs
+from tunegate.checks._lengths import Held, unfit_rows
 from tunegate.checks._pass import Seen, observe_one, unable
 from tunegate.types import Finding, Json, Status, Verdict
 
@@ -27,7 +28,7 @@ MAX_LOST_SHARE = 0.005
 
 NOT_CHECKED = (
     "whether every epoch draws every row: the receipt counts them",
-    "validation and test rows",
+    "prompts with worked examples, with which the base model is tried",
 )
 
 
@@ -45,6 +46,7 @@ class Watch:
     """Counts lengths, cut rows and cut answers."""
 
     def __init__(self, inputs: CheckInputs) -> None:
+        self.held = Held(inputs)
         self.frozen_rows = inputs.frozen["data"]["train"].get("rows")
         self.max_length = inputs.frozen["settings"]["train"].get("max_length")
         self.lengths: Counter[int] = Counter()
@@ -85,6 +87,7 @@ class Watch:
     def result(self, account: Json) -> Json:
         return {
             **account,
+            "held": self.held.observe(),
             "frozen_rows": self.frozen_rows,
             "max_length": self.max_length,
             "tokens": _quantiles(self.lengths),
@@ -113,7 +116,10 @@ def _quantiles(lengths: Counter[int]) -> Json:
 
 def judge(observation: Json, frozen: Json) -> Verdict:
     """Fails on a cut answer, a row seen twice, or more lost rows than `MAX_LOST_SHARE`."""
-    stuck = unable("length_audit", observation, not_checked=NOT_CHECKED)
+    held = observation["held"]
+    stuck = unable("length_audit", observation, not_checked=NOT_CHECKED) or unable(
+        "length_audit", held, not_checked=NOT_CHECKED
+    )
     if stuck is not None:
         return stuck
     rows = observation["rows_in_file"]
@@ -127,6 +133,8 @@ def judge(observation: Json, frozen: Json) -> Verdict:
         "lost_lines": sorted(
             [*observation["missing_lines"], *(item["line"] for item in observation["dropped_rows"])]
         ),
+        "longest_held": held["longest"],
+        "unfit": held["unfit"],
         **{key: observation[key] for key in (*keys, "total_tokens", "max_length")},
     }
     findings = list(_failures(observation, rows, lost, kept))[:MAX_FINDINGS]
@@ -134,13 +142,15 @@ def judge(observation: Json, frozen: Json) -> Verdict:
         "check": "length_audit",
         "numbers": numbers,
         "not_checked": NOT_CHECKED,
-        "warnings": tuple(_losses(observation))[:MAX_FINDINGS] if not findings else (),
+        "warnings": tuple(_told(observation))[:MAX_FINDINGS] if not findings else (),
     }
     if findings:
         summary = (
             f"{rows:,} rows in, {kept:,} kept, {lost:,} lost, "
             f"{observation['cut_answers']:,} answers cut"
         )
+        if held["unfit"]:
+            summary += f"; {held['unfit']:,} rows of other splits do not fit"
         return Verdict(
             status=Status.FAIL,
             summary=summary,
@@ -193,6 +203,14 @@ def _failures(observation: Json, rows: int, lost: int, kept: int) -> Iterator[Fi
             where=file,
             change="freeze the run again",
         )
+    longest = observation["tokens"]["max"]
+    yield from unfit_rows(observation["held"], "rows_unfit", longest_trained=longest)
+
+
+def _told(observation: Json) -> Iterator[Finding]:
+    yield from _losses(observation)
+    longest = observation["tokens"]["max"]
+    yield from unfit_rows(observation["held"], "rows_long", longest_trained=longest)
 
 
 def _losses(observation: Json) -> Iterator[Finding]:

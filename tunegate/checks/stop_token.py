@@ -2,8 +2,9 @@
 
 A pass proves, for every row that the framework trains and does not cut: the last token of each run
 that carries loss is in the frozen set of stop ids (a newline behind it is allowed, see mask_exact),
-so the model is taught to stop where the server stops. Where the pad token is the same id as the
-stop token it proves that the framework masks padding by position and not by id.
+so the model is taught to stop where the server stops; and, where the loss is on answers alone, that
+no stop id stands before that, at which the server would cut the answer. Where the pad token is the
+same id as the stop token it proves that the framework masks padding by position and not by id.
 
 It does not prove that another server's stop list holds the id; it warns where the base's own files
 do not declare it, which is what other servers read.
@@ -50,6 +51,7 @@ class Watch:
         self.stops = set(inputs.frozen["tokenizer"]["stop_ids"])
         base_dir = Path(inputs.frozen["base"]["dir"])
         self.declared = declared_stop_ids(base_dir, tokenizer=self.tokenizer)
+        self.answers_only = inputs.frozen["settings"]["train"]["loss"] == "answer"
         self.rows = self.cut = self.wrong = 0
         self.ends: dict[int, int] = {}
         self.rows_wrong: list[Json] = []
@@ -102,6 +104,9 @@ class Watch:
                 last -= 1
             token = labels[last]
             if token in self.stops:
+                early = self._early(labels, start, last) if self.answers_only else None
+                if early is not None:
+                    return early
                 self.ends[token] = self.ends.get(token, 0) + 1
                 continue
             follows = ids[end] if end < len(ids) and labels[end] == IGNORED else None
@@ -113,6 +118,19 @@ class Watch:
                 "tail": self._text(ids[max(start, end - 6) : end]),
             }
         return None
+
+    def _early(self, labels: Sequence[int], start: int, last: int) -> Json | None:
+        """A stop id before the end of a run; None where there is none."""
+        if self.stops.isdisjoint(labels[start:last]):
+            return None
+        at = next(n for n in range(start, last) if labels[n] in self.stops)
+        return {
+            "problem": "early_stop",
+            "token": labels[at],
+            "token_text": self._text([labels[at]]),
+            "follows": None,
+            "tail": self._text(labels[max(start, at - 6) : min(at + 6, last)]),
+        }
 
 
 def judge(observation: Json, frozen: Json) -> Verdict:
@@ -143,7 +161,7 @@ def judge(observation: Json, frozen: Json) -> Verdict:
     elif rows == 0:
         findings = [Finding("no whole row is trained", where=file, change="see length_audit")]
     if findings:
-        summary = f"{observation['wrong']:,} of {rows:,} rows do not end their loss on a stop token"
+        summary = f"{observation['wrong']:,} of {rows:,} rows do not end on the stop token alone"
         return Verdict(
             status=Status.FAIL,
             summary=summary,
@@ -161,6 +179,9 @@ def _finding(item: Json, observation: Json) -> Finding:
     stops = ", ".join(repr(observation["texts"][str(token)]) for token in observation["stop_ids"])
     if item["problem"] == "no_loss":
         return Finding("no token carries loss, so no stop is taught", where, "see mask_exact")
+    if item["problem"] == "early_stop":
+        what = f"{item['token_text']!r} stands inside the answer (…{item['tail']!r})"
+        return Finding(f"{what}; serving stops there", where, "take the stop token out of it")
     what = f"the loss ends on {item['token_text']!r} (…{item['tail']!r}); serving stops on {stops}"
     if item["problem"] == "no_stop":
         return Finding(what, where, "end each answer with the stop token, inside its labels")
