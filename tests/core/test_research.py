@@ -154,8 +154,13 @@ def test_a_package_that_is_missing_leaves_the_question_open() -> None:
     assert any("torch is not installed" in problem for problem in found["problems"])
 
 
-def test_a_framework_without_bounds_is_unknown() -> None:
-    assert ask({"train": {"framework": "homegrown"}})["verdict"] == "cannot_tell"
+def test_a_framework_without_bounds_asks_with_what_it_works() -> None:
+    homegrown = {"train": {"framework": "homegrown"}}
+    closed = ask(homegrown)
+    assert closed["verdict"] != "pass"
+    assert [q["id"] for q in closed["questions"] if q["open"]] == ["versions.homegrown"]
+    answers = {"versions.homegrown": {"answer": "all of 5.x", "source": "its tests"}}
+    assert ask(homegrown, answers=answers)["verdict"] == "pass"
 
 
 def test_known_issues_match_by_framework_version_and_setting() -> None:
