@@ -66,8 +66,13 @@ def edited(draw, texts):
     return list(draw(st.permutations(text))) if draw(st.booleans()) else text
 
 
+def one_word_apart(one, other):
+    short, long = sorted((one, other), key=len)
+    return len(short) + 1 == len(long) and short in (long[1:], long[:-1])
+
+
 @settings(max_examples=150)
-@given(data=st.data(), held=st.lists(TEXTS, min_size=1, max_size=6))
+@given(data=st.data(), held=st.lists(TEXTS, min_size=1, max_size=5))
 def test_near_equality_misses_nothing_that_brute_force_finds(data, held):
     train = data.draw(st.lists(edited(held) | TEXTS, min_size=1, max_size=6))
     overlaps = Overlaps(key=None)
@@ -78,7 +83,7 @@ def test_near_equality_misses_nothing_that_brute_force_finds(data, held):
     got = {
         item["lines"][0]
         for item in overlaps.to_json()["rows_found"]
-        if item["kind"] in ("exact", "plain", "near", "grams")
+        if item["kind"] in ("exact", "plain", "near", "grams", "part")
     }
     want = set()
     for line, text in enumerate(held):
@@ -89,8 +94,8 @@ def test_near_equality_misses_nothing_that_brute_force_finds(data, held):
             if text == other or (near and small >= MIN_WORDS_NEAR):
                 want.add(line)
     assert want <= got
-    for line in got - want:  # found by sequences of words alone
-        assert len(held[line]) >= GRAM
+    for line in got - want:  # found by sequences of words alone, or but for a word at an end
+        assert len(held[line]) >= GRAM or any(one_word_apart(held[line], text) for text in train)
 
 
 @pytest.mark.parametrize(
@@ -100,6 +105,7 @@ def test_near_equality_misses_nothing_that_brute_force_finds(data, held):
         ("Ｗhere  Straße", ["where", "strasse"]),
         ("雨衣ab", ["雨", "衣", "ab"]),
         ("...", []),
+        ("ti\u200bcket pa\u00adrcel\ufeff", ["ticket", "parcel"]),
     ],
 )
 def test_words_drop_case_punctuation_and_width(text, found):

@@ -34,6 +34,16 @@ def test_a_slice_made_from_test_rows_is_told_only(tmp_path):
     assert len(found.warnings) == 1
 
 
+def test_a_slice_that_is_mostly_validation_is_refused(tmp_path):
+    rows = [chat(f"Is there a shop in street number {n} by the harbour?", "no") for n in range(4)]
+    half = {"slice:odd": rows, "validation": rows[:2]}
+    assert verdict("leak_check", run(tmp_path, splits=half)).status == Status.PASS
+    most = {"slice:odd": rows, "validation": rows[:3]}
+    found = verdict("leak_check", run(tmp_path / "most", splits=most))
+    assert found.status == Status.FAIL
+    assert found.findings[0].where == "data/slice-odd.jsonl:1"
+
+
 def test_short_texts_leak_only_when_they_are_the_same(tmp_path):
     train = [*triage(), chat("hello", "x")]
     other = verdict(

@@ -22,3 +22,10 @@ def test_a_shared_source_is_refused(tmp_path):
 def test_sources_apart_pass(tmp_path):
     inputs = run(tmp_path, train=rows(0, "a", "b"), splits={"test": rows(10, "c")}, group="doc")
     assert verdict("leak_check", inputs).status == Status.PASS
+
+
+def test_a_key_that_no_row_has_is_refused(tmp_path):
+    inputs = run(tmp_path, train=rows(0, "a"), splits={"test": rows(10, "b")}, group="dok")
+    found = verdict("leak_check", inputs)
+    assert found.status == Status.FAIL
+    assert found.findings[0].message.startswith("no row has the key 'dok'")

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from tunegate.checks._characters import visible
 from tunegate.types import Json
 
 GRAM = 13
@@ -39,6 +40,12 @@ MIN_WORDS_NEAR = 8
 MIN_WORDS_PLAIN = 4
 """Shorter texts that are equal but for case and punctuation are told and do not close the gate."""
 
+MIN_WORDS_PART, MAX_WORDS_PART = 4, 7
+"""Words of a short text that is the same as another but for one word before or behind it."""
+
+MIN_WORDS_PREFIX, PREFIX_ROWS_SHARE = 6, 0.05
+"""A beginning of so many words, in more of the held-out rows than this share, is an instruction."""
+
 COMMON_ROWS, COMMON_SHARE = 5, 0.005
 """A sequence in more rows of the held-out splits than both of these is no sign of a leak."""
 
@@ -55,7 +62,35 @@ def words(text: str) -> list[str]:
     """The words of a text, case, punctuation and spacing taken away."""
     if text.isascii():
         return _ASCII_WORD.findall(text.lower())
-    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    return _WORD.findall(visible(unicodedata.normalize("NFKC", text)).casefold())
+
+
+def shared_prefixes(rows: Sequence[Sequence[str]]) -> frozenset[int]:
+    """Hashes of the beginnings, `MIN_WORDS_PREFIX` words and more, that many rows share."""
+    limit = max(COMMON_ROWS, PREFIX_ROWS_SHARE * len(rows))
+    found: set[int] = set()
+    alive = [(row, hash(tuple(row[: MIN_WORDS_PREFIX - 1]))) for row in rows]
+    size = MIN_WORDS_PREFIX
+    while alive:
+        grown = [(row, hash((key, row[size - 1]))) for row, key in alive if len(row) >= size]
+        times = Counter(key for _, key in grown)
+        alive = [(row, key) for row, key in grown if times[key] > limit]
+        found.update(key for _, key in alive)
+        size += 1
+    return frozenset(found)
+
+
+def without_prefix(row: list[str], prefixes: frozenset[int]) -> list[str]:
+    """The words behind the longest shared beginning; all of them where nothing else is there."""
+    if not prefixes or len(row) < MIN_WORDS_PREFIX:
+        return row
+    key, size = hash(tuple(row[: MIN_WORDS_PREFIX - 1])), MIN_WORDS_PREFIX - 1
+    while size < len(row):
+        key = hash((key, row[size]))
+        if key not in prefixes:
+            break
+        size += 1
+    return row[size:] if MIN_WORDS_PREFIX <= size < len(row) else row
 
 
 @dataclass
@@ -77,6 +112,7 @@ class Overlaps:
         self.key = key
         self._held: list[_Held] = []
         self._index: _Index | None = None
+        self._prefixes: frozenset[int] = frozenset()
         self._groups: dict[str, set[str]] = {}
         self._found: dict[tuple[str, str], dict[int, Json]] = defaultdict(dict)
 
@@ -88,11 +124,16 @@ class Overlaps:
         if held:
             self._held.append(row)
         elif text.strip():
-            self._compare(row, self._ready())
+            index = self._ready()
+            row.words = without_prefix(row.words, self._prefixes)
+            self._compare(row, index)
 
     def _ready(self) -> _Index:
         """The index over the held-out rows, which are compared with each other as it is made."""
         if self._index is None:
+            self._prefixes = shared_prefixes([row.words for row in self._held])
+            for row in self._held:
+                row.words = without_prefix(row.words, self._prefixes)
             self._index = _Index([row for row in self._held if row.text.strip()])
             for row in self._index.rows:
                 self._compare(row, self._index)
@@ -133,6 +174,7 @@ class Overlaps:
             "overlap": overlap,
             "rows_found": sorted(shown, key=lambda item: _RANK[item["kind"]]),
             "groups": list(self._shared_groups()),
+            "grouped": sorted(self._groups),
         }
 
     def _shared_groups(self) -> Iterator[Json]:
@@ -144,7 +186,7 @@ class Overlaps:
                     yield {"splits": [one, other], "count": len(shared), "example": min(shared)}
 
 
-_RANK = {"exact": 0, "plain": 1, "grams": 2, "near": 3, "short": 4}
+_RANK = {"exact": 0, "plain": 1, "grams": 2, "near": 3, "part": 4, "short": 5}
 
 
 class _Index:
@@ -154,9 +196,13 @@ class _Index:
         self.rows = rows
         self._texts: dict[str, list[int]] = defaultdict(list)
         self._plain: dict[tuple[str, ...], list[int]] = defaultdict(list)
+        self._longer: dict[tuple[str, ...], list[int]] = defaultdict(list)
+        """By the short texts that they would be with one word less at an end."""
         for number, row in enumerate(rows):
             self._texts[row.text].append(number)
             self._plain[tuple(row.words)].append(number)
+            for part in _parts(row.words):
+                self._longer[part].append(number)
         self._common, self._grams = self._index_grams()
         self._order = Counter(word for row in rows for word in set(row.words))
         self._vocabulary = frozenset(self._order)
@@ -217,6 +263,10 @@ class _Index:
                 if self.rows[number].split != row.split and number not in done:
                     done.add(number)
                     yield number, kind, 1.0
+        for number in self._one_word_apart(row.words):
+            if self.rows[number].split != row.split and number not in done:
+                done.add(number)
+                yield number, "part", 1.0
         if len(row.words) < MIN_WORDS_NEAR:
             return
         if not row.grams:
@@ -228,6 +278,13 @@ class _Index:
         for number, share in self._near(row):
             if number not in done:
                 yield number, "near", share
+
+    def _one_word_apart(self, said: Sequence[str]) -> Iterator[int]:
+        """Rows that are this short text, or hold it, but for one word before or behind."""
+        for part in _parts(said):
+            yield from self._plain.get(part, ())
+        if MIN_WORDS_PART <= len(said) <= MAX_WORDS_PART:
+            yield from self._longer.get(tuple(said), ())
 
     def _sharing_grams(self, row: _Held) -> Iterator[tuple[int, float]]:
         known = self._grams
@@ -260,6 +317,13 @@ class _Index:
             either = size + len(other.own) - both
             if both * NEAR.denominator >= either * NEAR.numerator:
                 yield number, both / either
+
+
+def _parts(said: Sequence[str]) -> set[tuple[str, ...]]:
+    """The short texts that are left where one word at an end is taken away."""
+    if not MIN_WORDS_PART <= len(said) - 1 <= MAX_WORDS_PART:
+        return set()
+    return {tuple(said[1:]), tuple(said[:-1])}
 
 
 def _share_of(size: int) -> int:

@@ -6,11 +6,14 @@ that no question (all that is said to the model, the system prompt apart)
 - has the same words in the same order, four or more, case and punctuation apart,
 - has, in eight words or more, nearly the same set of words (nine tenths of both together), or
   shares half of the shorter row's sequences of 13 words,
+- has, in four to seven words, the same words in the same order but for one before or behind them,
 and that no group key of the data (`data.group`) is in two splits. Sequences that many rows of a
-split share, such as an instruction in front of every question, count for nothing.
+split share, and beginnings that more than one in twenty rows share, such as an instruction in front
+of every question, count for nothing; nor do characters that show nothing.
 
 Training, validation and test must be apart, and training apart from the slices; overlap between
-validation, test and slices is told as a warning where a slice is part of it.
+validation, test and slices is told as a warning where a slice is part of it, unless more than half
+of the slice is in validation, which chooses the checkpoint.
 
 It does not prove that no paraphrase or translation leaked, nor that the base model has never read
 the test set; answers are not compared, since labels repeat.
@@ -18,7 +21,7 @@ the test set; answers are not compared, since labels repeat.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -37,6 +40,9 @@ from tunegate.worker.rows import read_rows
 
 WHERE = "host"
 ORDER = 60
+
+MOSTLY = 0.5
+"""Share of a slice that may be in validation as well."""
 
 NOT_CHECKED = (
     "paraphrases and translations",
@@ -92,8 +98,11 @@ def judge(observation: Json, frozen: Json) -> Verdict:
         )
     findings: list[Finding] = []
     warnings: list[Finding] = []
+    if observation["group"] is not None and not observation["grouped"]:
+        findings.append(_absent_group(observation["group"]))
+    mostly = set(_mostly_validation(observation))
     for item in observation["rows_found"]:
-        closed = closes_gate(*item["splits"]) and item["kind"] != "short"
+        closed = _closes(item["splits"], mostly) and item["kind"] != "short"
         (findings if closed else warnings).append(_finding(item, observation["files"]))
     for item in observation["groups"]:
         closed = closes_gate(*item["splits"])
@@ -106,8 +115,8 @@ def judge(observation: Json, frozen: Json) -> Verdict:
         "not_checked": NOT_CHECKED,
     }
     if findings:
-        shown = ", ".join(f"{name}: {count}" for name, count in _closing(observation))
-        summary = f"rows of one split are in another ({shown})"
+        shown = ", ".join(f"{name}: {count}" for name, count in _closing(observation, mostly))
+        summary = f"rows of one split are in another ({shown})" if shown else findings[0].message
         return Verdict(
             status=Status.FAIL,
             summary=summary,
@@ -120,14 +129,39 @@ def judge(observation: Json, frozen: Json) -> Verdict:
     return Verdict(status=Status.PASS, summary=summary, **common)
 
 
-def _closing(observation: Json) -> Iterator[tuple[str, int]]:
+def _closes(splits: Sequence[str], mostly: set[str]) -> bool:
+    """As `closes_gate`, or a slice (one of `mostly`) that is for the most part validation."""
+    one, other = splits
+    return closes_gate(one, other) or ("validation" in splits and bool(mostly & {one, other}))
+
+
+def _mostly_validation(observation: Json) -> Iterator[str]:
+    """Slices of which more than half of the rows are in validation."""
+    for name, kinds in observation["overlap"].items():
+        splits = name.split(" and ")
+        part = next((split for split in splits if split.startswith("slice:")), None)
+        if part is not None and "validation" in splits:
+            count = sum(number for kind, number in kinds.items() if kind != "short")
+            if count > MOSTLY * observation["rows"][part]:
+                yield part
+
+
+def _closing(observation: Json, mostly: set[str]) -> Iterator[tuple[str, int]]:
     for name, kinds in observation["overlap"].items():
         count = sum(number for kind, number in kinds.items() if kind != "short")
-        if count and closes_gate(*name.split(" and ")):
+        if count and _closes(name.split(" and "), mostly):
             yield name, count
     keys = sum(closes_gate(*item["splits"]) for item in observation["groups"])
     if keys:
         yield "group keys", keys
+
+
+def _absent_group(group: str) -> Finding:
+    return Finding(
+        f"no row has the key {group!r}, so sources cannot be kept apart",
+        where="run.yaml: data.group",
+        change="name a key that the rows have, or leave data.group out",
+    )
 
 
 _KINDS = {
@@ -136,6 +170,7 @@ _KINDS = {
     "short": "the same few words, case and punctuation apart,",
     "near": "nearly the same words",
     "grams": "long stretches of the same text",
+    "part": "the same few words, but for one before or behind them,",
 }
 
 

@@ -3,10 +3,13 @@
 A pass proves that the framework's batches hold each row of the file once, that no answer lost a
 token to the length limit, and that the rows left out are at most one in two hundred of the file,
 each listed with its reason. An answer counts as cut where its text is not wholly among the tokens
-that are trained, whatever the framework reports.
+that are trained, whatever the framework reports. It proves as well that every validation row is
+within the length limit of the run file (a limit that Tunegate chose may leave some out, which are
+told), and that every row of test and slices, rendered as evaluation sends it and with room for the
+longest answer, is within the model's context.
 
 It does not prove that the trainer draws every row in every epoch (the receipt counts rows), nor
-anything about validation or test rows.
+that prompts with worked examples, with which the base is tried, fit.
 """
 
 from __future__ import annotations
