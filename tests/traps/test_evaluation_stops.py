@@ -23,6 +23,16 @@ def test_an_answer_without_a_class_is_refused(tmp_path, split):
     assert "no class at /intent" in found.findings[0].message
 
 
+def test_the_last_answer_of_a_validation_row_counts_without_loss_too(tmp_path):
+    row = chat("And the tent?", "{}")
+    row["messages"][1]["weight"] = 0
+    rows = [*triage(), row]
+    assert lint(tmp_path / "a", train=rows, task=LOOSE).status == Status.PASS
+    found = lint(tmp_path / "b", splits={"validation": rows}, task=LOOSE)
+    assert found.status == Status.FAIL
+    assert found.findings[0].where == "data/validation.jsonl:7"
+
+
 def test_a_pointer_that_finds_nothing_is_refused(tmp_path):
     task = {**LOOSE, "class": "/intnet", "labels": None}
     found = lint(tmp_path, task=task)
@@ -90,6 +100,7 @@ def answers(*names):
     ("teacher", "message"),
     [
         (answers("a", "test:1"), "lacks 1 of 3 rows: 'odd:0'"),
+        ([], "lacks 3 of 3 rows"),
         (answers("a", "test:1", "odd:0", "a"), "is answered in line 1 too"),
         ([*answers("a", "test:1", "odd:0"), {"index": 3, "output": "x"}], "have no id"),
     ],

@@ -13,14 +13,15 @@ MAX_LISTED = 10
 class Gold:
     """Collects the ids of scored rows, then those of the recorded answers."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, teacher: str | None) -> None:
+        """`teacher` is the file of recorded answers, where there is one."""
         self.places: dict[str, str] = {}
         """File and line of the first row of each id."""
         self.shared: list[Json] = []
         self.counts: Counter[str] = Counter()
         self._answered: dict[str, int] = {}
         self.twice: list[Json] = []
-        self._teacher: str | None = None
+        self._teacher = teacher
 
     def add(self, split: str, file: str, row: Row) -> None:
         """A row of test or of a slice."""
@@ -32,9 +33,8 @@ class Gold:
             if len(self.shared) < MAX_LISTED:
                 self.shared.append({"id": identity, "where": place, "first": first})
 
-    def answered(self, file: str, row: Row) -> None:
+    def answered(self, row: Row) -> None:
         """A recorded answer of the teacher."""
-        self._teacher = file
         name = row.meta.get("id")
         if name is None:
             self.counts["nameless"] += 1

@@ -142,10 +142,11 @@ class Split:
         """Look at the answers that are trained or compared with. Returns the last one's label."""
         if not row.turns:
             return None
-        answers = [last] if last is not None else []
-        if self.trained:
-            turns = [turn for turn in row.turns if turn.role == "assistant" and turn.weight > 0]
-            answers = [turn.content for turn in turns]
+        answers = [turn.content for turn in row.turns if turn.role == "assistant" and turn.weight]
+        if not self.trained:
+            answers = []
+        if self.name != "train" and last is not None and last not in answers[-1:]:
+            answers.append(last)  # what an output is compared with
         label = None
         for answer in answers:
             if answer.strip():

@@ -49,7 +49,8 @@ NOT_CHECKED = (
 def observe(inputs: CheckInputs) -> Json:
     """Read every row of every split."""
     frozen = inputs.frozen
-    task, gold = frozen["settings"]["task"], Gold()
+    task = frozen["settings"]["task"]
+    gold = Gold(teacher=(frozen["data"].get("teacher") or {}).get("path"))
     control = control_pattern(inputs.tokenizer.added_texts)
     kinds = (frozen["settings"].get("eval") or {}).get("slices") or {}
     splits: Json = {}
@@ -76,7 +77,7 @@ def _observe_split(inputs: CheckInputs, split: Split, gold: Gold) -> Json:
             hint = f" ({item.hint})" if item.hint else ""
             split.problem("unreadable", line, f"{item.message}{hint}")
         elif name == "teacher":
-            gold.answered(file, item)
+            gold.answered(item)
         else:
             split.add(item)
             if name == "test" or name.startswith("slice:"):
