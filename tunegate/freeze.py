@@ -179,9 +179,8 @@ def _train(spec: Spec, facts: Facts, choices: list[Choice]) -> Json:
         total_steps=steps,
         validation_rows=facts.files["validation"].rows,
     )
-    max_length = defaults.choose_max_length(
-        longest_tokens=facts.files["train"].tokens_max, context=facts.base["context"]
-    )
+    longest = max(facts.files[name].tokens_max for name in ("train", "validation"))
+    max_length = defaults.choose_max_length(longest_tokens=longest, context=facts.base["context"])
     targets = defaults.choose_targets(tables, linear_modules=facts.base["linear_modules"])
     return {
         "framework": train.framework,
