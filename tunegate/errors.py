@@ -33,7 +33,7 @@ KINDS: dict[str, str] = {
     "file_missing": "A file that the run file names is not there or cannot be read.",
     "spec_invalid": "The run file has one or more problems; each is listed with line and column.",
     "data_invalid": "A data file cannot be read as rows; the message names file and line.",
-    "file_edited": "A file that a stage wrote was changed by hand or damaged; its stage must run again.",
+    "file_edited": "A file that a stage wrote was changed by hand or damaged: run the stage again.",
     "unknown_name": "No framework, platform, check or metric is called so; the known are listed.",
     "extra_missing": "An optional dependency is not installed; the hint holds the install command.",
     "base_invalid": "The base model's folder is incomplete, or its content is not what was pinned.",
