@@ -63,7 +63,7 @@ def read_spec(file: Path) -> Spec:
             f"{len(problems)} problem{'s' if len(problems) > 1 else ''} in the run file",
             where=str(file),
             problems=problems,
-            hint="docs/run-file.md lists every key; tunegate schema prints them as JSON Schema",
+            hint="docs/run-file.md lists every key",
         )
     assert spec is not None
     return spec

@@ -40,7 +40,7 @@ def render() -> str:
             f"`{key}`",
             _value(entry, schema),
             "" if needed else _default(entry),
-            str(entry.get("description", "")),
+            " ".join(str(entry.get("description", "")).split()),
         )
         out.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(out)

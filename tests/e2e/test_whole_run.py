@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,7 +56,7 @@ def test_go_ends_in_a_report_and_a_decision(shell: Shell, finished: Path) -> Non
     assert read(finished, "record.json")["training"]["receipt"]["steps"] == 24
     status = shell.run("status", finished)
     assert set(status["data"]["stages"].values()) == {"done"}
-    assert status["next"] == [f"tunegate report {finished}"]
+    assert status["next"] == [f"tunegate report {shlex.quote(str(finished))}"]
 
 
 def test_every_row_is_answered_once_in_every_column(finished: Path) -> None:

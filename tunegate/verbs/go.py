@@ -35,6 +35,8 @@ def go(run: str | Path, *, show: Show = no_show) -> Result:
     lines: list[str] = []
     with opened.store.lock("go", name=".go.lock"):
         prepare.freeze(run, show=show)
+        if stages.next_stage(Run(run).states()) is None:
+            lines.append("everything was done already; nothing ran")
         for stage in stages.STAGES:
             if Run(run).states()[stage.name] is State.DONE:
                 continue
@@ -51,7 +53,8 @@ def go(run: str | Path, *, show: Show = no_show) -> Result:
     opened = Run(run)
     report, decision = opened.store.read("report.json"), opened.store.read("decision.json")
     lines += ["", f"next step {decision['next']}: {' '.join(decision['because'])}"]
-    lines += [f"report    {finished.data['page']}"]
+    trained = opened.store.path(opened.store.read("trained.json")["adapter"]["path"])
+    lines += [f"adapter   {show_path(trained)}", f"report    {finished.data['page']}"]
     return Result(
         "go",
         opened.argument,
@@ -84,7 +87,9 @@ def status(run: str | Path, *, show: Show = no_show) -> Result:
     found = opened.states()
     changed = _changed_inputs(opened)
     if changed:
-        found["freeze"] = State.STALE
+        # Whatever was made from the old inputs is as stale as they are.
+        made = (State.DONE, State.CLOSED)
+        found |= {name: State.STALE for name, state in found.items() if state in made}
     lines = [f"  {MARKS[found[s.name]]:<7} {s.name:<9} {s.about}" for s in stages.STAGES]
     first = stages.next_stage(found)
     where = "the run is complete" if first is None else f"next is {first.name}: {first.about}"

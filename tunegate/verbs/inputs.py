@@ -144,19 +144,31 @@ class _Reader:
                 self.kinds[name[6:]] = "class" if old["answer_tokens_max"] else "rule"
             return FileFacts(**{**old, "path": path})
         self.run.show(Progress(f"reading {path}"))
-        rows = self._rows(file)
+        rows = self._rows(file, system=None if name == "teacher" else self.system)
         if not rows:
             raise DataError(f"{path} has no rows", where=str(file), hint="one JSON object a line")
         by_rule = all("check" in row.meta for row in rows)
         if name.startswith("slice:"):
             self.kinds[name[6:]] = "rule" if by_rule else "class"
+        if name == "teacher":
+            self._are_answers(file, rows)
         if name == "teacher" or by_rule:
             return FileFacts(path, digest, size, len(rows))
         return self._counted(FileFacts(path, digest, size, len(rows)), rows)
 
-    def _rows(self, file: Path) -> list[Row]:
+    def _are_answers(self, file: Path, rows: list[Row]) -> None:
+        """A teacher's rows hold answers only; rows with questions are some other file."""
+        for row in rows:
+            if row.prompt or row.answer is None or row.meta.get("id") is None:
+                raise DataError(
+                    "a teacher's row is its `id` and its `output`, and nothing else",
+                    where=f"{file}:{row.line}",
+                    hint='{"id": "test-1", "output": "..."}; without any, leave eval.teacher out',
+                )
+
+    def _rows(self, file: Path, *, system: str | None) -> list[Row]:
         rows, problems = [], []
-        for item in rowfile.scan_rows(file, system=self.system):
+        for item in rowfile.scan_rows(file, system=system):
             if isinstance(item, DataError):
                 problems.append(Problem(item.message, item.where))
                 if len(problems) == MAX_PROBLEMS:

@@ -77,11 +77,24 @@ def research(run: str | Path, *, show: Show = no_show) -> Result:
     return Result(
         "research",
         opened.argument,
-        f"gate 1 open: {len(found['effective'])} settings, the test set shows differences from "
+        f"gate 1 passes: {len(found['effective'])} settings; the test set shows differences from "
         f"{100 * found['evaluation']['smallest_detectable_difference']:.1f} points",
-        {"file": show_path(opened.store.path("research.json")), "evaluation": found["evaluation"]},
+        {
+            "lines": [
+                *map(_choice_line, opened.frozen["choices"]),
+                f"all settings, bands and sources: {show_path(opened.store.path('research.json'))}",
+            ],
+            "warnings": found["warnings"],
+            "evaluation": found["evaluation"],
+        },
         opened.next(),
     )
+
+
+def _choice_line(choice: Json) -> str:
+    value = choice["value"]
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return f"  {choice['key']} = {text}: {choice['reason']}"
 
 
 def run_research(run: Run) -> Json:

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
-from tunegate import approvers, checks, gate
+from tunegate import approvers, checks, gate, stages
 from tunegate.drive import Show, no_show
 from tunegate.errors import ChangedSinceRelease, GateClosed, Problem, UsageError, WaitingForPerson
 from tunegate.store import digest_of
@@ -118,8 +118,18 @@ def _refuse_open_gates(run: Run, waived: Mapping[str, str]) -> None:
             f"{len(problems)} thing(s) keep the gates closed",
             kind="check_stale" if stale else kind,
             problems=[Problem(text) for text in problems],
-            hint=f"tunegate go {run.argument} runs what is missing; a person may waive a check",
+            hint=_what_to_run(run, [*missing, *stale]),
         )
+
+
+def _what_to_run(run: Run, names: list[str]) -> str:
+    """The commands that make what is missing or stale; a failed check can only be waived."""
+    commands = [s.command for s in stages.STAGES if s.writes in names]
+    if not commands:
+        return "mend what failed; a person may waive a check by name, with a reason"
+    verbs = [f"tunegate {text.replace(' ', f' {run.argument} ', 1)}" if " " in text
+             else f"tunegate {text} {run.argument}" for text in commands]  # fmt: skip
+    return "; ".join(verbs)
 
 
 def _is_current(run: Run, content: Json) -> bool:

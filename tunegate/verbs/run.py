@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -90,7 +91,7 @@ class Run:
     @property
     def argument(self) -> str:
         """How this run is named on a command line."""
-        return show_path(self.file if self.file.name != "run.yaml" else self.folder)
+        return shlex.quote(show_path(self.file if self.file.name != "run.yaml" else self.folder))
 
     @cached_property
     def frozen(self) -> Json:

@@ -81,7 +81,8 @@ class Verbs(click.Group):
 def cli() -> None:
     """Run a fine-tune that proves itself before it spends.
 
-    RUN is a run file, or a folder that holds run.yaml. Start with `tunegate demo`.
+    RUN is a run file, or a folder that holds run.yaml; left out, it is the folder you are in.
+    Start with `tunegate demo`.
     """
 
 
