@@ -25,7 +25,6 @@ LEVEL_1_MONEY = Decimal(5)
 """Above this many units of money, or over two hours, a signature is needed (level 2)."""
 LEVEL_1_HOURS = 2.0
 RELEASE_LIFE = timedelta(hours=2)
-RELEASE_LIFE_MOST = timedelta(hours=24)
 
 
 def judge_wire(seen: Json) -> Verdict:

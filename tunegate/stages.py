@@ -34,8 +34,6 @@ class Stage:
     """Files, or sections of frozen.json, that it reads."""
     command: str
     about: str
-    person: bool = False
-    """True where only a person can do it."""
 
 
 _FROZEN = "frozen.json"
@@ -54,9 +52,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("baseline", "eval/raw.json", (_EVALUATION,), "eval --column raw", "the base at its best"),
     Stage("dry_run", _DRY_RUN, (_FROZEN, _WIRE), "train --dry-run", "all short of the launch"),
     Stage("quote", "quote.json", (_FROZEN, _WIRE), "quote", "hours, money, checkpoint interval"),
-    Stage(
-        "release", "release.json", _EVIDENCE, "release", "gate 3: a person, or policy", person=True
-    ),
+    Stage("release", "release.json", _EVIDENCE, "release", "gate 3: a person, or policy"),
     Stage("train", "trained.json", (_TRAINING,), "train", "the training itself"),
     Stage(
         "eval",
@@ -74,8 +70,6 @@ STAGES: tuple[Stage, ...] = (
         "the run, its scores and its cost",
     ),
 )
-
-BY_NAME: dict[str, Stage] = {stage.name: stage for stage in STAGES}
 
 
 @dataclass(frozen=True)

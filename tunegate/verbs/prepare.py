@@ -100,13 +100,13 @@ def _choice_line(choice: Json) -> str:
 def run_research(run: Run) -> Json:
     """Write research.json for the frozen run."""
     anchor = _anchor(run)
-    answers = {name: item.model_dump() for name, item in run.spec.research.answers.items()}
+    told = run.frozen["research"]
     payload = researching.research(
         run.frozen,
         facts.load_all(),
         anchor=anchor,
-        answers=answers,
-        allow=run.spec.research.allow,
+        answers=told["answers"],
+        allow=told["allow"],
         tables=_semantics(run.frozen, anchor),
         device=device(),
     )

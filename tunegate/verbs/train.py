@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
-import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ from tunegate.types import Json, Status, Verdict
 from tunegate.verbs.prepare import (
     closed,
     ensure_frozen,
-    run_quote,
     threads,
     train_job,
     worker_frozen,
@@ -325,11 +323,3 @@ def _newest(run: Run) -> tuple[Host, Path | None]:
     numbers = run.store.attempts()
     host = platforms.load(run.spec.platform)
     return host, run.store.path(f"attempts/{numbers[-1]}") if numbers else None
-
-
-def clean_job(job_dir: Path) -> None:
-    """Forget a job whose inputs have changed."""
-    shutil.rmtree(job_dir, ignore_errors=True)
-
-
-__all__ = ["resume", "run_quote", "stop", "train", "wire"]
