@@ -11,8 +11,10 @@ from tunegate.types import Json, Row, Turn
 def pick(rows: Sequence[Row], count: int, task: Json) -> list[Row]:
     """`count` training rows, one class after another in the order in which the file names them.
 
-    The shortest row of a class comes first, so that worked examples cost few tokens; the file's
-    order breaks ties, so the choice is the same on every machine.
+    Without classes, rows whose JSON answers hold the same keys are of one class, so that examples
+    show the empty answer and every field. The shortest row of a class comes first, so that worked
+    examples cost few tokens; the file's order breaks ties, so the choice is the same on every
+    machine.
     """
     if count == 0:
         return []
@@ -30,10 +32,11 @@ def pick(rows: Sequence[Row], count: int, task: Json) -> list[Row]:
 
 
 def _class(row: Row, task: Json) -> str:
-    if not task["labels"]:
+    name = "label" if task["labels"] else "fields" if task["answer"] == "json" else None
+    if name is None:
         return ""
-    label = metrics.load("label")
-    return str(label.score(row.answer or "", {"answer": row.answer or ""}, task)["gold"])
+    gold = {"answer": row.answer or ""}
+    return str(metrics.load(name).score("", gold, task)["gold"])
 
 
 def prompt(row: Row, system: str | None, examples: Sequence[Row]) -> tuple[Turn, ...]:
