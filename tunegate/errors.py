@@ -17,7 +17,7 @@
     └── RunBusy                  12   another command holds the run
 
 To add an error: pick the class by its exit code, choose a `kind` in snake_case, and add the kind to
-`KINDS` with one sentence for `docs/errors.md`; a test compares both.
+`tunegate/kinds.py` with its meaning, exit code and remedy.
 """
 
 from __future__ import annotations
@@ -26,39 +26,6 @@ import errno
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-
-KINDS: dict[str, str] = {
-    "internal": "A fault in Tunegate itself. Please report it with the text of the error.",
-    "usage": "The command line is wrong: unknown option, missing argument, path that is not there.",
-    "file_missing": "A file that the run file names is not there or cannot be read.",
-    "spec_invalid": "The run file has one or more problems; each is listed with line and column.",
-    "data_invalid": "A data file cannot be read as rows; the message names file and line.",
-    "file_edited": "A file that a stage wrote was changed by hand or damaged: run the stage again.",
-    "unknown_name": "No framework, platform, check or metric is called so; the known are listed.",
-    "extra_missing": "An optional dependency is not installed; the hint holds the install command.",
-    "base_invalid": "The base model's folder is incomplete, or its content is not what was pinned.",
-    "check_failed": "A gate-2 check failed; its evidence file holds what was seen.",
-    "check_missing": "A gate-2 check did not run or cannot tell; an open question opens no gate.",
-    "check_stale": "Evidence was made for other inputs than the ones the run has now.",
-    "research_open": "Gate 1 has open questions or settings outside their band.",
-    "release_refused": "A person refused the release.",
-    "release_needed": "The run costs money or lies outside the policy: a person must release it.",
-    "changed_since_release": "A digest that the release binds has changed.",
-    "release_expired": "The release is past its expiry, or was used already.",
-    "budget_reached": "The spend or time ceiling was reached and the run was stopped.",
-    "platform_failed": "The platform could not start, reach or read the job.",
-    "nothing_trained": "The trainer ended, but the receipt does not prove that it trained.",
-    "eval_incomplete": "Rows are missing from a column, or a row was scored twice.",
-    "columns_differ": "Columns come from different rows or settings and cannot be compared.",
-    "trainer_crashed": "The trainer ended with an error of its own; the end of its log is shown.",
-    "out_of_memory": "The trainer ran out of memory.",
-    "diverged": "The loss became infinite or not a number.",
-    "disk_full": "No space is left where the run writes; the last complete checkpoint is intact.",
-    "not_writable": "The run folder cannot be written by this user.",
-    "knowledge_lint": "A knowledge entry or a generated text breaks a rule.",
-    "run_busy": "Another command is working on this run; the holder is named.",
-    "interrupted": "The command was interrupted; the next command goes on from where it stood.",
-}
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tunegate import errors
+from tunegate.kinds import KINDS
 
-SOURCE = "tunegate/errors.py"
+SOURCE = "tunegate/errors.py and tunegate/kinds.py"
 
 
 def render() -> str:
@@ -51,18 +52,13 @@ def _tree(item: type[errors.TunegateError], *, depth: int) -> list[str]:
 
 
 def _kinds() -> list[str]:
-    raised_by: dict[str, type[errors.TunegateError]] = {}
-    for item in vars(errors).values():
-        if isinstance(item, type) and issubclass(item, errors.TunegateError):
-            raised_by.setdefault(item.default_kind, item)
     out = [
         "## Kinds",
         "",
-        "`error.kind` in the JSON output, and what `error:` lines on the terminal are about. A "
-        "kind is stable; the wording of a message is not.",
+        "`error.kind` in the JSON output, and what `error:` lines on the terminal are about; "
+        "`tunegate explain KIND` shows one. A kind is stable; the wording of a message is not.",
     ]
-    for kind, meaning in errors.KINDS.items():
-        out += ["", f"### {kind}", "", meaning]
-        if kind in raised_by:
-            out[-1] += f" (Exit code {raised_by[kind].exit_code}.)"
+    for kind, about in KINDS.items():
+        codes = " or ".join(map(str, about.exit_codes))
+        out += ["", f"### {kind}", "", f"{about.meaning} Exit code {codes}.", "", about.remedy]
     return out

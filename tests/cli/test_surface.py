@@ -13,7 +13,8 @@ import click
 import pytest
 
 from tunegate import verbs
-from tunegate.errors import EXIT_CODES, KINDS
+from tunegate.errors import EXIT_CODES
+from tunegate.kinds import KINDS
 from tunegate.surfaces.cli import VERBS, cli
 
 CONTEXT = click.Context(cli)
@@ -89,8 +90,12 @@ def test_a_wrong_call_is_one_json_object(arguments: tuple[str, ...], kind: str) 
 
 
 def test_every_kind_can_be_explained() -> None:
-    for kind, text in KINDS.items():
-        assert verbs.explain(kind).summary == f"{kind}: {text}"
+    for kind, about in KINDS.items():
+        found = verbs.explain(kind)
+        assert found.summary == f"{kind}: {about.meaning}"
+        assert found.data["remedy"] == about.remedy
+        codes = [line for line in found.data["lines"] if line.startswith("exit code")]
+        assert [int(line.split()[2].rstrip(":")) for line in codes] == list(about.exit_codes)
 
 
 def test_a_run_folder_without_a_run_file_says_so(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import pytest
 from pytest_socket import SocketConnectBlockedError
 
 from tunegate import errors
+from tunegate.kinds import KINDS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -109,8 +110,8 @@ def normal(distribution: str) -> str:
     return re.sub(r"[-_.]+", "-", re.split(r"[<>=!~;\[ ]", distribution)[0]).lower()
 
 
-def literal_kinds(source: str) -> Iterator[tuple[int, str]]:
-    """Line and text of every `kind="..."` given to one of our error classes."""
+def literal_kinds(source: str) -> Iterator[tuple[int, str, str]]:
+    """Line, class and text of every `kind="..."` given to one of our error classes."""
     classes = {name for name, item in vars(errors).items() if isinstance(item, type)}
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
@@ -118,7 +119,7 @@ def literal_kinds(source: str) -> Iterator[tuple[int, str]]:
             for keyword in node.keywords:
                 value = getattr(keyword.value, "value", None)
                 if called in classes and keyword.arg == "kind" and isinstance(value, str):
-                    yield node.lineno, value
+                    yield node.lineno, called, value
 
 
 def test_no_file_is_over_the_limit() -> None:
@@ -233,7 +234,8 @@ def test_every_error_class_has_a_known_kind_and_exit_code() -> None:
     classes = [item for item in vars(errors).values() if isinstance(item, type)]
     ours = [item for item in classes if issubclass(item, errors.TunegateError)]
     assert len(ours) > 10
-    assert {item.default_kind for item in ours} <= set(errors.KINDS)
+    codes = {item: KINDS[item.default_kind].exit_codes for item in ours}
+    assert [item for item in ours if item.exit_code not in codes[item]] == []
     assert {item.exit_code for item in ours} <= set(errors.EXIT_CODES)
 
 
@@ -242,15 +244,27 @@ def test_every_kind_in_the_source_is_documented() -> None:
         f"{path}:{line}: {kind}"
         for path in project_files(".py")
         if path.parts[0] == "tunegate"
-        for line, kind in literal_kinds(read(path))
-        if kind not in errors.KINDS
+        for line, _, kind in literal_kinds(read(path))
+        if kind not in KINDS
     }
-    assert not unknown, "add the kind to tunegate.errors.KINDS"
+    assert not unknown, "add the kind to tunegate/kinds.py"
+
+
+def test_a_kind_is_raised_with_the_exit_code_that_its_page_names() -> None:
+    wrong = [
+        f"{path}:{line}: {kind} with {name}"
+        for path in project_files(".py")
+        if path.parts[0] == "tunegate"
+        for line, name, kind in literal_kinds(read(path))
+        if name != "TunegateError"  # its exit code is set by hand
+        and getattr(errors, name).exit_code not in KINDS[kind].exit_codes
+    ]
+    assert wrong == []
 
 
 def test_a_literal_kind_is_seen() -> None:
     source = 'raise errors.UsageError("x", kind="odd")\nf(kind="no")'
-    assert list(literal_kinds(source)) == [(1, "odd")]
+    assert list(literal_kinds(source)) == [(1, "UsageError", "odd")]
 
 
 def test_the_notes_for_agents_stay_short() -> None:

@@ -66,10 +66,12 @@ def test_a_page_that_nothing_generates_is_named(tmp_path: Path) -> None:
 
 
 def test_every_kind_is_a_heading() -> None:
-    from tunegate.errors import KINDS
+    from tunegate.kinds import KINDS
 
     page = (REPOSITORY / "docs" / "errors.md").read_text(encoding="utf-8")
     assert re.findall(r"^### (.+)$", page, flags=re.MULTILINE) == list(KINDS)
+    for about in KINDS.values():
+        assert about.remedy in page
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))

@@ -10,7 +10,8 @@ from pathlib import Path
 import tunegate
 from tunegate import stages
 from tunegate.drive import Progress, Show, no_show
-from tunegate.errors import EXIT_CODES, KINDS, ChangedSinceRelease, UsageError, boundary
+from tunegate.errors import EXIT_CODES, ChangedSinceRelease, UsageError, boundary
+from tunegate.kinds import KINDS
 from tunegate.stages import State
 from tunegate.store import sha256_file
 from tunegate.types import Json
@@ -161,7 +162,7 @@ def example_dir() -> Path:
 
 
 def explain(kind: str, *, show: Show = no_show) -> Result:
-    """What an error kind means."""
+    """What an error kind means, its exit code, and the way out."""
     if kind not in KINDS:
         import difflib
 
@@ -171,6 +172,17 @@ def explain(kind: str, *, show: Show = no_show) -> Result:
             kind="unknown_name",
             hint=f"did you mean {near[0]}?" if near else "known: " + ", ".join(sorted(KINDS)),
         )
+    about = KINDS[kind]
+    codes = {code: EXIT_CODES[code] for code in about.exit_codes}
+    lines = [f"exit code {code}: {meaning}" for code, meaning in codes.items()]
     return Result(
-        "explain", None, f"{kind}: {KINDS[kind]}", {"kind": kind, "exit_codes": EXIT_CODES}
+        "explain",
+        None,
+        f"{kind}: {about.meaning}",
+        {
+            "lines": [*lines, f"what to do: {about.remedy}"],
+            "kind": kind,
+            "exit_codes": list(codes),
+            "remedy": about.remedy,
+        },
     )

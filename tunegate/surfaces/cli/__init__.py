@@ -33,7 +33,7 @@ VERBS: dict[str, str] = {
     "report": "Write report.html and report.md from what is there, and say where.",
     "decide": "One recommended next step, and the rule that fired.",
     "record": "Write the run down: settings, scores, cost, decision.",
-    "explain": "Explain an error kind.",
+    "explain": "What an error kind means, its exit code, and the way out.",
 }
 
 _EPILOG = "\b\nExit codes:\n" + "\n".join(

@@ -12,7 +12,10 @@ from tunegate.verbs.run import Result
 @verb("explain", with_run=False)
 @click.argument("kind")
 def command(kind: str, show: Show) -> Result:
-    """Explain an error kind."""
+    """What an error kind means, its exit code, and the way out.
+
+    KIND is the word in `error.kind` of a command with --json; docs/errors.md lists all.
+    """
     from tunegate import verbs
 
     return verbs.explain(kind, show=show)
