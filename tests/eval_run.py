@@ -39,7 +39,7 @@ TRAIN: Json = {
     "max_length": 512,
     "seed": 0,
     "loss": "answer",
-    "eval_steps": 17,
+    "eval_every_steps": 17,
     "chat_template": None,
 }
 

@@ -42,6 +42,17 @@ class Shell:
         assert len(done.stdout.encode()) <= 8192
         return body
 
+    def text(self, *arguments: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+        """As a person without a terminal sees it."""
+        done = subprocess.run(
+            [*COMMAND, *map(str, arguments)], env=self.environment,
+            capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert done.returncode == code, (
+            f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        )
+        return done
+
     def start(self, *arguments: str | Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [*COMMAND, *map(str, arguments)], env=self.environment,

@@ -71,7 +71,7 @@ def make_job(
         "framework": "native", "epochs": 2, "batch_size": 3, "learning_rate": 5e-3,
         "schedule": "linear", "warmup_steps": 2, "total_steps": 8, "weight_decay": 0.01,
         "max_grad_norm": 1.0, "precision": "fp32", "max_length": 128, "seed": 0, "loss": "answer",
-        "eval_steps": 3, "lora": {"rank": 4, "alpha": 8, "dropout": 0.0, "targets": TARGETS},
+        "eval_every_steps": 3, "lora": {"rank": 4, "alpha": 8, "dropout": 0.0, "targets": TARGETS},
     }  # fmt: skip
     frozen = {
         "name": "tiny",

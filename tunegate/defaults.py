@@ -140,9 +140,9 @@ def choose_eval_steps(
     else:
         every = epoch
     if every == wanted:
-        return _choice("train.eval_steps", every, often)
+        return _choice("train.eval_every_steps", every, often)
     reason = f"spread evenly, and {share['reason']}"
-    return Choice("train.eval_steps", every, reason, share["source"])
+    return Choice("train.eval_every_steps", every, reason, share["source"])
 
 
 def choose_max_length(*, longest_tokens: int, context: int) -> Choice:

@@ -204,7 +204,7 @@ def _train(spec: Spec, facts: Facts, choices: list[Choice]) -> Json:
         "max_length": pick(train.max_length, max_length),
         "seed": pick(train.seed, protocol["train.seed"]),
         "loss": pick(train.loss, protocol["train.loss"]),
-        "eval_steps": pick(train.eval_every_steps, eval_steps),
+        "eval_every_steps": pick(train.eval_every_steps, eval_steps),
         "chat_template": train.chat_template,
     }
 

@@ -9,9 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, cast, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
 
 MONEY = re.compile(r"^(?P<amount>[0-9]{1,9}(\.[0-9]{1,4})?)\s+(?P<currency>[A-Z]{3})$")
 
@@ -38,7 +45,22 @@ def _money(value: Any) -> str:
     return value.strip()
 
 
-Money = Annotated[str, BeforeValidator(_money)]
+# What an editor is told about values that a validator above looks at.
+_MONEY_SCHEMA = {"type": "string", "pattern": r"^\s*[0-9]{1,9}(\.[0-9]{1,4})?\s+[A-Z]{3}\s*$"}
+_SLICE_NAMES = {
+    "propertyNames": {"pattern": "^(?!(test|train|validation|teacher)$)[A-Za-z0-9_-]{1,40}$"}
+}
+_TASK_NEEDS = {
+    "allOf": [
+        {
+            "if": {"properties": {"answer": {"const": answer}}, "required": ["answer"]},
+            "then": {"properties": {key: {"type": kind}}, "required": [key]},
+        }
+        for answer, key, kind in (("json", "schema", "string"), ("label", "labels", "array"))
+    ]
+}
+
+Money = Annotated[str, BeforeValidator(_money), WithJsonSchema(_MONEY_SCHEMA)]
 
 
 def _slice_name(value: Any) -> str:
@@ -62,6 +84,8 @@ class Keys(BaseModel):
 
 
 class Task(Keys):
+    model_config = ConfigDict(json_schema_extra=cast(Any, _TASK_NEEDS))
+
     answer: Literal["text", "label", "json"]
     """What the model answers: free text, one label, or one JSON value."""
     schema_: str | None = Field(None, alias="schema")
@@ -72,7 +96,7 @@ class Task(Keys):
     """
     escape: str | None = None
     """The class that means "none of these"."""
-    labels: list[str] | None = Field(None, min_length=2)
+    labels: list[str] | None = Field(None, min_length=2, json_schema_extra={"uniqueItems": True})
     """The declared classes; left out, they are read from the schema's enum."""
 
     @model_validator(mode="after")
@@ -180,7 +204,9 @@ class Teacher(Keys):
 class Eval(Keys):
     test: str
     """Test rows. They are read once, after the checkpoint is chosen."""
-    slices: dict[Annotated[str, BeforeValidator(_slice_name)], str] = {}
+    slices: dict[Annotated[str, BeforeValidator(_slice_name)], str] = Field(
+        {}, json_schema_extra=cast(Any, _SLICE_NAMES)
+    )
     """Further row files, scored apart: adversarial, general, ... Rows with a `check` are scored by
     rule.
     """
@@ -273,6 +299,20 @@ class Spec(Keys):
         for loc, path in candidates:
             if path is not None:
                 yield loc, path
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of a run file, for editors. What hangs together between keys and
+    files, such as an escape class among the labels, only `tunegate freeze` can tell.
+    """
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Untitled(GenerateJsonSchema):
+        def field_title_should_be_set(self, schema: Any) -> bool:
+            return False  # a key's title would repeat the key
+
+    found = Spec.model_json_schema(by_alias=True, schema_generator=Untitled)
+    return {"$schema": GenerateJsonSchema.schema_dialect, **found, "title": "Tunegate run file"}
 
 
 def keys_under(model: type[BaseModel], loc: tuple[Any, ...]) -> list[str]:

@@ -32,6 +32,11 @@ def render() -> str:
         "is an error. Unknown keys are refused with the nearest known one. Paths are relative to "
         "the run file's folder. A key without a default has to be given.",
         "",
+        "An editor that speaks YAML completes and checks the file: `tunegate schema "
+        "run.schema.json` writes its JSON Schema, and this first line of the run file names it:",
+        "",
+        "    # yaml-language-server: $schema=run.schema.json",
+        "",
         "| key | value | default | meaning |",
         "|---|---|---|---|",
     ]

@@ -15,7 +15,7 @@ import pytest
 from tunegate import verbs
 from tunegate.errors import EXIT_CODES
 from tunegate.kinds import KINDS
-from tunegate.surfaces.cli import VERBS, cli
+from tunegate.surfaces.cli import GROUPS, VERBS, cli
 
 CONTEXT = click.Context(cli)
 
@@ -59,6 +59,17 @@ def test_every_verb_is_a_command() -> None:
     assert functions == set(VERBS)
 
 
+def test_help_shows_every_verb_once() -> None:
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(VERBS)
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",)])
+def test_without_a_verb_it_is_the_help(arguments: tuple[str, ...]) -> None:
+    done = run(*arguments)
+    assert done.returncode == 0 and done.stderr == ""
+    assert done.stdout.startswith("Usage: tunegate [OPTIONS] VERB [RUN]")
+
+
 def test_help_lists_the_exit_codes() -> None:
     text = run("--help").stdout
     for code, meaning in EXIT_CODES.items():
@@ -68,7 +79,7 @@ def test_help_lists_the_exit_codes() -> None:
 def test_an_unknown_verb_gets_the_nearest() -> None:
     done = run("chek")
     assert done.returncode == 2
-    assert "Did you mean 'check'?" in done.stderr and done.stderr.startswith("error: ")
+    assert "did you mean 'check'?" in done.stderr.lower() and done.stderr.startswith("error: ")
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ def run_until(attempt: Path, *, step: int) -> None:
 
 @pytest.mark.slow
 def test_kills_while_saving_lose_nothing(base: Path, tmp_path: Path) -> None:
-    job = job_of(tmp_path, base, epochs=15, total_steps=60, eval_steps=2)
+    job = job_of(tmp_path, base, epochs=15, total_steps=60, eval_every_steps=2)
     attempt = tmp_path / "attempt"
     for kills in range(4):
         process = launch(put_job({**job, "resume_from": last_checkpoint(attempt)}, attempt))
@@ -204,7 +204,7 @@ def saves(attempt: Path) -> list[str]:
 
 
 def test_told_to_stop_saves_and_says_so(base: Path, tmp_path: Path) -> None:
-    job = job_of(tmp_path, base, epochs=500, total_steps=2000, eval_steps=1000)
+    job = job_of(tmp_path, base, epochs=500, total_steps=2000, eval_every_steps=1000)
     attempt = tmp_path / "attempt"
     process = launch(put_job(job, attempt))
     while process.poll() is None and not (attempt / "metrics.jsonl").is_file():
@@ -230,7 +230,7 @@ def test_a_loss_that_is_not_finite_ends_it(base: Path, tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="no way to limit another process")
 def test_a_full_disk_leaves_the_last_checkpoint(base: Path, tmp_path: Path) -> None:
     """After the second checkpoint no file may grow beyond 4 KB, as on a disk without room."""
-    job = job_of(tmp_path, base, epochs=500, total_steps=2000, eval_steps=2)
+    job = job_of(tmp_path, base, epochs=500, total_steps=2000, eval_every_steps=2)
     attempt = tmp_path / "attempt"
     process = launch(put_job(job, attempt))
     while process.poll() is None and len(saves(attempt)) < 3:

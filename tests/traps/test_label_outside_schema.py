@@ -35,7 +35,7 @@ def test_a_label_task_names_the_label(tmp_path):
     rows = [chat("a", "yes"), chat("b", "no"), chat("c", "maybe")]
     found = verdict("data_lint", run(tmp_path, train=rows, task=task))
     assert found.status == Status.FAIL
-    assert "'maybe' is no declared label" in found.findings[0].message
+    assert "'maybe' is no declared label; declared: 'yes', 'no'" in found.findings[0].message
 
 
 def test_the_rows_as_declared_pass(tmp_path):

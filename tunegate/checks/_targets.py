@@ -12,6 +12,9 @@ from tunegate.types import Json
 MAX_KNOWN = 50_000
 """Answers whose verdict is remembered: labels repeat, free text does not."""
 
+MAX_NAMES = 12
+"""Declared labels that a message lists."""
+
 
 class Targets:
     """Looks at each answer of one split against the task."""
@@ -74,11 +77,13 @@ class Targets:
         return " ".join(answer.split())
 
     def _near(self, label: str) -> str:
-        """A declared label that differs only by case or spacing, for the message."""
+        """What was meant: a label that differs only by case or spacing, else those declared."""
         for declared in self.declared or ():
             if _folded(declared) == _folded(label):
                 return f"; {declared!r} is"
-        return ""
+        names = self.declared or []
+        more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+        return f"; declared: {', '.join(map(repr, names[:MAX_NAMES]))}{more}" if names else ""
 
     def _style(self, answer: str, value: Any) -> None:
         if isinstance(value, dict):

@@ -27,6 +27,11 @@ def p_value(p: float) -> str:
     return "p\u00a0<\u00a00.001" if p < 0.001 else f"p\u00a0=\u00a0{p:.3f}"
 
 
+def many(count: int, noun: str) -> str:
+    """`1 row`, `2 rows`; the noun is one that takes an s."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def interval(low: float, high: float) -> str:
     """`84.0 to 92.1` of two shares."""
     return f"{_signed(f'{100 * low:.1f}')} to {_signed(f'{100 * high:.1f}')}"

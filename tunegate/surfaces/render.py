@@ -24,10 +24,14 @@ def error(exc: TunegateError) -> str:
 
 def result(found: Any) -> str:
     """The summary, the verb's own lines, and what may be run next."""
+    if found.text is not None:
+        return str(found.text)
     lines = [found.summary]
     lines += [str(line) for line in found.data.get("lines", ())]
     lines += [f"warning: {text}" for text in found.data.get("warnings", ())]
-    if found.next:
+    if found.data.get("recommended"):
+        lines.append(f"next: {found.data['recommended']}")
+    elif found.next:
         lines.append(f"next: {found.next[0]}")
     return "\n".join(lines)
 

@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 
 from tunegate import compare
+from tunegate.compare.wording import many
 from tunegate.drive import Show, no_show
 from tunegate.errors import EvalError, UsageError
 from tunegate.store import sha256_file
@@ -49,7 +50,7 @@ def eval(run: str | Path, *, column: str | None = None, show: Show = no_show) ->
             return Result(
                 "eval",
                 opened.argument,
-                f"column {column}: {content['rows']} rows answered",
+                f"column {column}: {many(content['rows'], 'row')} answered",
                 {"column": column, "rows": content["rows"], "chosen": content.get("chosen")},
                 opened.next(),
             )

@@ -13,7 +13,7 @@ from tunegate import report as pages
 from tunegate.drive import Show, no_show
 from tunegate.errors import UsageError
 from tunegate.types import Json, Verdict
-from tunegate.verbs.run import Result, Run, show_path
+from tunegate.verbs.run import Result, Run, recommended, show_path
 
 MAX_LINEAGE = 50
 
@@ -114,7 +114,7 @@ def record(run: str | Path, *, show: Show = no_show) -> Result:
         "record",
         opened.argument,
         f"recorded in {show_path(opened.store.path('record.md'))}",
-        {"file": show_path(opened.store.path("record.json"))},
+        {"file": show_path(opened.store.path("record.json")), **recommended(opened)},
         opened.next(),
     )
 
@@ -225,7 +225,11 @@ def report(run: str | Path, *, show: Show = no_show) -> Result:
         "report",
         opened.argument,
         f"report: {show_path(page)}",
-        {"page": show_path(page), "markdown": show_path(opened.store.path("report.md"))},
+        {
+            "page": show_path(page),
+            "markdown": show_path(opened.store.path("report.md")),
+            **recommended(opened),
+        },
         opened.next(),
     )
 

@@ -1,4 +1,4 @@
-"""The verbs about a whole run: go, status, demo, explain."""
+"""The verbs about a whole run: go, status, demo."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from pathlib import Path
 import tunegate
 from tunegate import stages
 from tunegate.drive import Progress, Show, no_show
-from tunegate.errors import EXIT_CODES, ChangedSinceRelease, UsageError, boundary
-from tunegate.kinds import KINDS
+from tunegate.errors import ChangedSinceRelease, UsageError, boundary
 from tunegate.stages import State
 from tunegate.store import sha256_file
 from tunegate.types import Json
 from tunegate.verbs import evaluate, finish, prepare, release, train
-from tunegate.verbs.run import Result, Run, show_path
+from tunegate.verbs.run import Result, Run, recommended, show_path
 
 EXAMPLE = ("README.md", "answer.schema.json", "data", "prompts", "run.yaml")
 """What the triage task consists of; the run file comes last, so a torn copy is no run."""
@@ -53,14 +52,19 @@ def go(run: str | Path, *, show: Show = no_show) -> Result:
         finished = finish.report(run, show=show)
     opened = Run(run)
     report, decision = opened.store.read("report.json"), opened.store.read("decision.json")
-    lines += ["", f"next step {decision['next']}: {' '.join(decision['because'])}"]
+    lines += ["", f"decision  {decision['next']}: {' '.join(decision['because'])}"]
     trained = opened.store.path(opened.store.read("trained.json")["adapter"]["path"])
     lines += [f"adapter   {show_path(trained)}", f"report    {finished.data['page']}"]
     return Result(
         "go",
         opened.argument,
         report["headline"],
-        {"lines": lines, "decision": decision["next"], "page": finished.data["page"]},
+        {
+            "lines": lines,
+            "decision": decision["next"],
+            "page": finished.data["page"],
+            **recommended(opened),
+        },
         opened.next(),
     )
 
@@ -99,6 +103,8 @@ def status(run: str | Path, *, show: Show = no_show) -> Result:
     if changed:
         where = f"changed since it was frozen: {', '.join(changed)}"
     data: Json = {"lines": lines, "stages": {name: str(state) for name, state in found.items()}}
+    if first is None and not changed:
+        data |= recommended(opened)
     commands = tuple(stages.next_commands(found, opened.argument))
     return Result("status", opened.argument, f"{_name(opened)}: {where}", data, commands)
 
@@ -158,31 +164,4 @@ def example_dir() -> Path:
             return place
     raise UsageError(
         "this installation lacks the example", kind="file_missing", hint="reinstall tunegate"
-    )
-
-
-def explain(kind: str, *, show: Show = no_show) -> Result:
-    """What an error kind means, its exit code, and the way out."""
-    if kind not in KINDS:
-        import difflib
-
-        near = difflib.get_close_matches(kind, KINDS, n=1)
-        raise UsageError(
-            f"no error kind is called {kind!r}",
-            kind="unknown_name",
-            hint=f"did you mean {near[0]}?" if near else "known: " + ", ".join(sorted(KINDS)),
-        )
-    about = KINDS[kind]
-    codes = {code: EXIT_CODES[code] for code in about.exit_codes}
-    lines = [f"exit code {code}: {meaning}" for code, meaning in codes.items()]
-    return Result(
-        "explain",
-        None,
-        f"{kind}: {about.meaning}",
-        {
-            "lines": [*lines, f"what to do: {about.remedy}"],
-            "kind": kind,
-            "exit_codes": list(codes),
-            "remedy": about.remedy,
-        },
     )

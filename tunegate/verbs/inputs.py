@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tunegate import bases, facts, frameworks, metrics, platforms
+from tunegate.compare.wording import many
 from tunegate.drive import Progress
 from tunegate.errors import DataError, Problem, SpecError, UsageError
 from tunegate.freeze import Facts, FileFacts, resolve_task
@@ -59,6 +60,7 @@ def gather(run: Run) -> Facts:
         known=known,
     )
     files = {name: reader.facts(name, path) for name, path in data_files(spec).items()}
+    _enough_examples(spec, files["train"], run.file)
     return Facts(
         files=files,
         kinds=reader.kinds,
@@ -92,6 +94,17 @@ def _targets_exist(spec: Spec, base: bases.Base, file: Path) -> None:
             f"train.lora.targets names {missing[0]!r}, which is no linear module of the base",
             where=str(file),
             hint="its modules: " + ", ".join(sorted(base.linear_modules)),
+        )
+
+
+def _enough_examples(spec: Spec, train: FileFacts, file: Path) -> None:
+    most = max(spec.eval.raw.shots)
+    if most > train.rows:
+        raise SpecError(
+            f"eval.raw.shots asks for {many(most, 'worked example')}, and {train.path} has "
+            f"{many(train.rows, 'row')}",
+            where=str(file),
+            hint=f"shots of at most {train.rows}; [0] tries no worked examples",
         )
 
 
@@ -167,20 +180,22 @@ class _Reader:
                 )
 
     def _rows(self, file: Path, *, system: str | None) -> list[Row]:
-        rows, problems = [], []
+        rows, problems, hints = [], [], []
         for item in rowfile.scan_rows(file, system=system):
             if isinstance(item, DataError):
                 problems.append(Problem(item.message, item.where))
+                hints += [item.hint] if item.hint else []
                 if len(problems) == MAX_PROBLEMS:
                     break
             else:
                 rows.append(item)
         if problems:
+            more = " or more" if len(problems) == MAX_PROBLEMS else ""
             raise DataError(
-                f"{len(problems)} line(s) of {file.name} cannot be read as rows",
+                f"{many(len(problems), 'line')}{more} of {file.name} cannot be read",
                 where=problems[0].where,
                 problems=problems,
-                hint=f"expected {rowfile.SHAPES}",
+                hint=hints[0] if hints else "mend the line, then run the same command again",
             )
         return rows
 

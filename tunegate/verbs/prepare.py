@@ -10,6 +10,7 @@ from tunegate import checks, facts, frameworks, platforms
 from tunegate import freeze as freezing
 from tunegate import quote as quoting
 from tunegate import research as researching
+from tunegate.compare.wording import many
 from tunegate.drive import Progress, Show, no_show
 from tunegate.errors import ChangedSinceRelease, GateClosed, Problem, UsageError
 from tunegate.store import digest_of
@@ -30,7 +31,8 @@ def freeze(run: str | Path, *, show: Show = no_show) -> Result:
     return Result(
         "freeze",
         opened.argument,
-        f"frozen: {files['train']['rows']} training rows, {files['test']['rows']} test rows, "
+        f"frozen: {many(files['train']['rows'], 'training row')}, "
+        f"{many(files['test']['rows'], 'test row')}, "
         f"base {frozen['base']['model']}, digest {frozen['digest'][:12]}",
         {"file": show_path(opened.store.path("frozen.json")), "digest": frozen["digest"]},
         opened.next(),
@@ -68,7 +70,7 @@ def research(run: str | Path, *, show: Show = no_show) -> Result:
         found = run_research(opened)
     if found["verdict"] != Status.PASS:
         raise GateClosed(
-            f"gate 1 is closed: {len(found['problems'])} open point(s)",
+            f"gate 1 is closed: {many(len(found['problems']), 'open point')}",
             kind="research_open",
             problems=[Problem(text) for text in found["problems"]],
             hint="answer them in the run file under research.answers, each with its source",
@@ -145,7 +147,7 @@ def check(run: str | Path, *, only: Sequence[str] = (), show: Show = no_show) ->
     return Result(
         "check",
         opened.argument,
-        f"gate 2: {len(verdicts)} checks pass",
+        f"gate 2: {many(len(verdicts), 'check')} passed",
         {
             "verdicts": {
                 v.check: {"status": str(v.status), "summary": v.summary} for v in verdicts

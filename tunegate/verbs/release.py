@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tunegate import approvers, checks, gate, stages
+from tunegate.compare.wording import many
 from tunegate.drive import Show, no_show
 from tunegate.errors import ChangedSinceRelease, GateClosed, Problem, UsageError, WaitingForPerson
 from tunegate.store import digest_of
@@ -115,7 +116,7 @@ def _refuse_open_gates(run: Run, waived: Mapping[str, str]) -> None:
     if problems:
         kind = "check_failed" if not missing else "check_missing"
         raise GateClosed(
-            f"{len(problems)} thing(s) keep the gates closed",
+            f"the gates are closed: {many(len(problems), 'point')}",
             kind="check_stale" if stale else kind,
             problems=[Problem(text) for text in problems],
             hint=_what_to_run(run, [*missing, *stale]),

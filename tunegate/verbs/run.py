@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import tunegate
 from tunegate import approvers, stages
+from tunegate.decide.advice import advice
 from tunegate.drive import Show, no_show
 from tunegate.errors import GateClosed, UsageError
 from tunegate.spec import read_spec, run_file_and_folder
@@ -37,6 +38,8 @@ class Result:
     data: Mapping[str, Any] = field(default_factory=dict)
     next: tuple[str, ...] = ()
     """Commands that are allowed now, best first."""
+    text: str | None = None
+    """All that a person is shown, where it is meant to be piped on; the JSON names its file."""
 
     def to_json(self) -> Json:
         return {
@@ -191,6 +194,16 @@ class Run:
     def next(self) -> tuple[str, ...]:
         """Commands that are allowed now."""
         return tuple(stages.next_commands(self.states(), self.argument))
+
+
+def recommended(run: Run) -> Json:
+    """{"recommended": what a person does next}, once the run is complete and decided; else {}."""
+    if stages.next_stage(run.states()) is not None:
+        return {}
+    trained = run.store.path(run.store.read("trained.json")["adapter"]["path"])
+    decision = run.store.read("decision.json")
+    text = advice(decision, run=run.argument, adapter=show_path(trained))
+    return {"recommended": text}
 
 
 def is_open(stage: str, content: Mapping[str, Any], *, waived: Mapping[str, str]) -> bool:

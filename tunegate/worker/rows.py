@@ -130,9 +130,7 @@ def _object(raw: bytes, where: str, *, first: bool) -> Mapping[str, Any]:
             f"not UTF-8: {error}", where=where, hint="save the file as UTF-8"
         ) from error
     except ValueError as error:
-        raise DataError(
-            f"not a JSON object: {error}", where=where, hint="one JSON object a line (JSON Lines)"
-        ) from error
+        raise DataError(_not_json(error), where=where, hint=_json_hint(raw, first)) from error
     except RecursionError as error:
         raise DataError("nested too deeply to be a row", where=where) from error
     if _SURROGATE.search(text) and _has_lone_surrogate(value):
@@ -146,6 +144,30 @@ def _object(raw: bytes, where: str, *, first: bool) -> Mapping[str, Any]:
             f"a {_kind(value)} where a row was expected", where=where, hint=f"expected {SHAPES}"
         )
     return value
+
+
+def _not_json(error: ValueError) -> str:
+    """What the parser met; its own line number counts inside one line of the file, so it goes."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"not JSON: {error.msg[0].lower()}{error.msg[1:]}, at column {error.colno}"
+    return f"not JSON: {error}"
+
+
+def _json_hint(raw: bytes, first: bool) -> str:
+    """The likely cause of a line that is no JSON."""
+    text = raw.strip()
+    if first and text in (b"[", b"{"):
+        return (
+            "the file is JSON over several lines; JSON Lines has one object a line: "
+            "jq -c '.[]' old.json > new.jsonl makes them of a list"
+        )
+    if text.endswith(b","):
+        return "rows are not separated by commas: one JSON object a line, and nothing after it"
+    if text.startswith((b"{'", b"{u'")):
+        return "JSON has double quotes; this looks like a printed Python dict: use json.dumps"
+    if text.startswith(b"{") and not text.endswith(b"}"):
+        return "the object does not end on its line: one JSON object a line, line breaks as \\n"
+    return 'one JSON object a line (JSON Lines); quotes inside a text are written \\"'
 
 
 def _has_lone_surrogate(value: Any) -> bool:
@@ -237,9 +259,9 @@ def _message(item: Any, name: str, where: str) -> Turn:
         known = ", ".join(ROLES)
         near = _OTHER_NAMES.get(role) if isinstance(role, str) else None
         raise DataError(
-            f"{name} has the role {role!r}; the roles are {known}",
+            f"{name} has the role {role!r}, which is none of {known}",
             where=where,
-            hint=f'write "{near}" for "{role}"' if near else None,
+            hint=f'write "{near}" for "{role}"' if near else f"roles are {known}",
         )
     if item.get("tool_calls"):
         raise DataError(f"{name} has tool calls, which are not read yet", where=where)

@@ -157,7 +157,7 @@ class _Training:
         )
 
     def _validates(self, step: int) -> bool:
-        every = self.settings.get("eval_steps")
+        every = self.settings["eval_every_steps"]
         due = self.order.ends_epoch(step) or step == self.planned or (every and step % every == 0)
         return bool(self.held and due)
 

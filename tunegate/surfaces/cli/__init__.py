@@ -33,8 +33,20 @@ VERBS: dict[str, str] = {
     "report": "Write report.html and report.md from what is there, and say where.",
     "decide": "One recommended next step, and the rule that fired.",
     "record": "Write the run down: settings, scores, cost, decision.",
+    "schema": "The JSON Schema of a run file, so that an editor completes and checks it.",
     "explain": "What an error kind means, its exit code, and the way out.",
 }
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Start here": ("demo", "go", "status"),
+    "Stages, in the order in which `go` runs them": (
+        *("freeze", "research", "check", "wire", "quote", "release", "train"),
+        *("eval", "report", "decide", "record"),
+    ),
+    "While it trains": ("stop", "resume"),
+    "To look up": ("explain", "schema"),
+}
+"""The verbs as `--help` lists them."""
 
 _EPILOG = "\b\nExit codes:\n" + "\n".join(
     f"  {code:>3}  {text}" for code, text in EXIT_CODES.items()
@@ -62,16 +74,19 @@ class Verbs(click.Group):
 
             near = difflib.get_close_matches(args[0], VERBS, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise click.UsageError(f"No such verb {args[0]!r}.{hint}", ctx)
+            raise click.UsageError(f"no such verb {args[0]!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Verbs"):
-            formatter.write_dl(list(VERBS.items()))
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, VERBS[name]) for name in names])
 
 
 @click.group(
     cls=Verbs,
+    invoke_without_command=True,
+    subcommand_metavar="VERB [RUN] ...",
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -84,12 +99,15 @@ def cli() -> None:
     RUN is a run file, or a folder that holds run.yaml; left out, it is the folder you are in.
     Start with `tunegate demo`.
     """
+    context = click.get_current_context()
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 def main() -> None:
     """Entry point of the `tunegate` command."""
     try:
-        code = cli.main(standalone_mode=False)
+        code = cli.main(prog_name="tunegate", standalone_mode=False)
     except click.exceptions.Abort:
         click.echo("error: interrupted", err=True)
         code = 130
@@ -100,12 +118,14 @@ def main() -> None:
 
 def _usage(exc: click.ClickException) -> int:
     """A wrong command line, in the form of all other errors."""
+    said = exc.format_message()
+    message = (said[:1].lower() + said[1:]).rstrip(".")
     if "--json" in sys.argv[1:]:
         import json
 
         error = {
             "kind": "usage",
-            "message": exc.format_message(),
+            "message": message,
             "hint": "tunegate --help",
             "where": None,
         }
@@ -124,7 +144,7 @@ def _usage(exc: click.ClickException) -> int:
             )
         )
     else:
-        click.echo(f"error: {exc.format_message()}", err=True)
+        click.echo(f"error: {message}", err=True)
         context = getattr(exc, "ctx", None)
         click.echo(f"hint: {context.command_path if context else 'tunegate'} --help", err=True)
     return 2

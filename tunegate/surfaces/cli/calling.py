@@ -17,7 +17,7 @@ from tunegate.errors import EXIT_INTERRUPTED, TunegateError
 
 MAX_JSON_BYTES = 8_000
 
-run_argument = click.argument("run", metavar="RUN", default=".", required=False)
+run_argument = click.argument("run", metavar="[RUN]", default=".", required=False)
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object on stdout."
 )
