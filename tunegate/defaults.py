@@ -111,14 +111,14 @@ def choose_warmup_steps(facts: Facts, *, total_steps: int) -> Choice:
     return _choice("train.warmup_steps", value, entry, f" of {total_steps}")
 
 
-def validation_steps(*, rows: int, batch_size: int, total_steps: int, eval_steps: int) -> list[int]:
-    """Steps after which a run validates: every `eval_steps`, each epoch's last, the run's last."""
+def validation_steps(*, rows: int, batch_size: int, total_steps: int, every: int) -> list[int]:
+    """Steps after which a run validates: `every` so many, each epoch's last, the run's last."""
     epoch = math.ceil(rows / batch_size)
-    every = range(eval_steps, total_steps + 1, eval_steps)
-    return sorted({*every, *range(epoch, total_steps + 1, epoch), total_steps})
+    spread = range(every, total_steps + 1, every)
+    return sorted({*spread, *range(epoch, total_steps + 1, epoch), total_steps})
 
 
-def choose_eval_steps(
+def choose_eval_every_steps(
     facts: Facts, *, rows: int, batch_size: int, total_steps: int, validation_rows: int
 ) -> Choice:
     """Steps between validation losses: a few an epoch, fewer where validation is large.
@@ -131,7 +131,7 @@ def choose_eval_steps(
     wanted = math.ceil(epoch / often["value"])
     for every in range(max(wanted, math.ceil(total_steps / max(1, affordable))), epoch):
         steps = validation_steps(
-            rows=rows, batch_size=batch_size, total_steps=total_steps, eval_steps=every
+            rows=rows, batch_size=batch_size, total_steps=total_steps, every=every
         )
         # Two validations in close succession say the same thing twice.
         apart = min(b - a for a, b in pairwise([0, *steps])) >= every / 2

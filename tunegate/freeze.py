@@ -172,7 +172,7 @@ def _train(spec: Spec, facts: Facts, choices: list[Choice]) -> Json:
     rate = defaults.choose_learning_rate(
         tables, method="lora", parameters=facts.base["parameters"], rank=rank, batch_size=batch
     )
-    eval_steps = defaults.choose_eval_steps(
+    validate_every = defaults.choose_eval_every_steps(
         tables,
         rows=rows,
         batch_size=batch,
@@ -204,7 +204,7 @@ def _train(spec: Spec, facts: Facts, choices: list[Choice]) -> Json:
         "max_length": pick(train.max_length, max_length),
         "seed": pick(train.seed, protocol["train.seed"]),
         "loss": pick(train.loss, protocol["train.loss"]),
-        "eval_every_steps": pick(train.eval_every_steps, eval_steps),
+        "eval_every_steps": pick(train.eval_every_steps, validate_every),
         "chat_template": train.chat_template,
     }
 

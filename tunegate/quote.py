@@ -142,7 +142,7 @@ def _validations(frozen: Json) -> list[int]:
         rows=frozen["data"]["train"]["rows"],
         batch_size=train["batch_size"],
         total_steps=train["total_steps"],
-        eval_steps=train["eval_every_steps"],
+        every=train["eval_every_steps"],
     )
 
 

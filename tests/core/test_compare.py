@@ -125,7 +125,9 @@ def test_failures_are_the_wrong_rows_worst_class_first(report: Json) -> None:
     for row in report["failures"]:
         assert row["text"] == gold[row["id"]]["text"]
         assert row["output"] == outputs[row["id"]]["output"]
-        assert set(row["others_right"]) == {"raw", "teacher"}
+        assert set(row["others"]) == {"raw", "teacher"}
+        for name, other in row["others"].items():
+            assert other["output"] == eval_run.columns()[name][row["id"]]["output"]
 
 
 @pytest.mark.parametrize("column", ["raw", "tuned", "teacher"])

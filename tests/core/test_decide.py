@@ -134,6 +134,13 @@ def test_the_general_slice_bars_serving_only_when_it_fell() -> None:
     assert any(item["slice"] == "general" for item in fell["warnings"])
 
 
+def test_what_is_reached_is_not_trained_longer() -> None:
+    found = decide(cases()["gap_closed"][0], FIRST, validation=FALLING)
+    assert found["rule"] == "gap_closed"
+    item = next(item for item in found["rules"] if item["name"] == "still_falling")
+    assert not item["fired"] and "reached" in item["why"]
+
+
 def test_a_second_knob_turn_is_refused_and_the_classes_are_named_instead() -> None:
     found = cases()["still_falling"][0]
     first = decide(found, FIRST, validation=FALLING)

@@ -88,12 +88,10 @@ def test_validation_costs_at_most_a_third_unless_it_is_the_end_of_an_epoch(
     rows: int, batch: int, validation: int
 ) -> None:
     steps = defaults.total_steps(rows=rows, batch_size=batch, epochs=2)
-    every = defaults.choose_eval_steps(
+    every = defaults.choose_eval_every_steps(
         FACTS, rows=rows, batch_size=batch, total_steps=steps, validation_rows=validation
     ).value
-    passes = defaults.validation_steps(
-        rows=rows, batch_size=batch, total_steps=steps, eval_steps=every
-    )
+    passes = defaults.validation_steps(rows=rows, batch_size=batch, total_steps=steps, every=every)
     epoch = math.ceil(rows / batch)
     assert {epoch, steps} <= set(passes)
     assert len(passes) <= 8
@@ -102,7 +100,7 @@ def test_validation_costs_at_most_a_third_unless_it_is_the_end_of_an_epoch(
 
 
 def test_validations_are_spread_evenly() -> None:
-    choice = defaults.choose_eval_steps(
+    choice = defaults.choose_eval_every_steps(
         FACTS, rows=400, batch_size=8, total_steps=100, validation_rows=100
     )
     assert choice.value == 20
@@ -110,7 +108,7 @@ def test_validations_are_spread_evenly() -> None:
 
 
 def test_validation_comes_four_times_an_epoch_where_it_is_cheap() -> None:
-    choice = defaults.choose_eval_steps(
+    choice = defaults.choose_eval_every_steps(
         FACTS, rows=800, batch_size=8, total_steps=200, validation_rows=20
     )
     assert choice.value == 25

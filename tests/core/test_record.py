@@ -103,6 +103,8 @@ def test_the_text_says_what_a_reader_must_know() -> None:
     for needed in ("mask_exact", "learning_rate: the sweep of June", "disk_full", "notes/sweep.md"):
         assert needed in text
     assert "with uncommitted changes" in text
+    assert "`attempts/2/adapter`" in text and "`adapter`" not in text
+    assert "memory in GiB: weights" in text and "sum" in text
     assert "None" not in text
     # A bar in a summary must not open a column of its own.
     assert "400 of 400 rows \\| exact" in text

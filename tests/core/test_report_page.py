@@ -94,7 +94,11 @@ def check_harmless(html: str) -> Seen:
     }
     names = {name for name, _ in seen.attributes}
     assert not [name for name in names if name.startswith("on")]
-    assert not names & {"src", "href", "srcset", "action", "xlink:href"}
+    assert not names & {"src", "srcset", "action", "xlink:href"}
+    ids = [value for name, value in seen.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    links = {value for name, value in seen.attributes if name == "href"}
+    assert links <= {f"#{name}" for name in ids}
     assert not [value for _, value in seen.attributes if "://" in value]
     style = html[html.index("<style>") : html.index("</style>")]
     assert not re.search(r"@import|url\(|https?:", style)

@@ -129,3 +129,14 @@ def test_labels_in_the_questions_and_new_layouts_are_told_only(tmp_path):
 
 def test_a_folder_with_an_odd_name_passes(odd_path):
     green(run(odd_path, trainer=Trainer(own_encoder)))
+
+
+def test_samples_show_the_whole_row_with_its_trained_stretches(tmp_path):
+    long = "word " * 400
+    rows = [chat(long, '{"intent": "order_status"}')]
+    found = verdict("mask_exact", run(tmp_path, train=rows, task=JSON_TASK))
+    spans = found.samples[0]["spans"]
+    trained = [span["text"] for span in spans if span["trained"]]
+    assert len(trained) == 1 and trained[0].startswith('{"intent": "order_status"}<')
+    before = spans[0]["text"]
+    assert not spans[0]["trained"] and " … " in before and len(before) < 800

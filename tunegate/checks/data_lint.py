@@ -4,10 +4,11 @@ A pass proves, for every row of every split: it parses; its roles come in an ord
 trainer keeps; no text is empty; its system turn, where it has one, is the frozen prompt; its answer
 is what the task declares (JSON that fits the schema with keys written in one case and a class at
 the class pointer, or a declared label), every answer that carries loss and every one that is
-compared with; that every declared label has training rows; that repeated or contradicting rows are
-at most one in a hundred of a split, case, spacing and layout apart; that what is scored can be:
-known rules of the right kind, one id a row over test and slices, and one answer of the teacher for
-each of them.
+compared with; that every declared label has training rows; that what is scored can be: known
+rules of the right kind, one id a row over test and slices, and one answer of the teacher for each
+of them. It proves as well that a split repeats few of its rows, and that few rows contradict
+another (the same question with another label), case, spacing and layout apart: of each sort fewer
+than three rows or at most one in a hundred, which are told as warnings. Slices may hold more.
 
 It does not prove that a label is right, only that it may be one. Warnings name what is odd and may
 be meant: few rows of a label, labels spoken in the questions, two layouts of JSON, long rows.

@@ -48,6 +48,12 @@ GAP = " … ".encode()
 TEXT_LIMIT = 240
 """Characters of decoded text that an observation keeps of one row."""
 
+SPAN_END = 360
+"""Characters kept of the beginning and of the end of a stretch of a sample."""
+
+MAX_RUNS_SHOWN = 4
+"""Trained stretches that a sample shows."""
+
 
 def observe(inputs: CheckInputs) -> Json:
     """Look at every example of the framework's batches."""
@@ -90,7 +96,8 @@ class Watch:
                 if len(self.rows) < MAX_FINDINGS:
                     self.rows.append(self._described(seen, runs, problem))
             elif len(self.samples) < MAX_SAMPLES:
-                self.samples.append(self._described(seen, runs, {}))
+                shown = {"spans": _spans(seen, runs)}
+                self.samples.append(self._described(seen, runs, shown))
 
     def result(self, account: Json) -> Json:
         return {
@@ -231,6 +238,32 @@ def _stands_right(
         cursor = found + len(content)
     rest = seen.text[len(seen.decode(0, runs[number][1])) :]
     return number + 1 < len(runs) or not answers[number].strip() or answers[number] not in rest
+
+
+def _spans(seen: Seen, runs: Sequence[tuple[int, int]]) -> list[Json]:
+    """The row's text in order, as stretches {"text", "trained"}; long stretches lose their middle.
+
+    What follows the last run shown of a conversation of many turns is left out.
+    """
+    spans: list[Json] = []
+    at = 0
+    for start, end in runs[:MAX_RUNS_SHOWN]:
+        spans.append({"text": _ends(seen.decode(at, start)), "trained": False})
+        spans.append({"text": _ends(seen.decode(start, end)), "trained": True})
+        at = end
+    if len(runs) > MAX_RUNS_SHOWN:
+        rest = GAP.decode()
+    else:
+        rest = _ends(seen.decode(at, len(seen.example.input_ids)))
+    spans.append({"text": rest, "trained": False})
+    return [span for span in spans if span["text"]]
+
+
+def _ends(text: bytes) -> str:
+    shown = text.decode("utf-8", errors="replace")
+    if len(shown) <= 2 * SPAN_END:
+        return shown
+    return shown[:SPAN_END] + GAP.decode() + shown[-SPAN_END:]
 
 
 def _shown(text: bytes) -> str:

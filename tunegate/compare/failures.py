@@ -10,11 +10,15 @@ from tunegate.compare.tables import Slice
 from tunegate.types import Json
 
 LIMIT = 40
+"""Wrong rows that are listed."""
+
+OUTPUT_SHOWN = 400
+"""Characters kept of another column's output."""
 
 
 def failures(
     parts: Sequence[Slice],
-    rows: Mapping[str, Json],
+    columns: Mapping[str, Mapping[str, Json] | None],
     scores: Mapping[str, Mapping[str, list[Json]]],
     right: Mapping[str, Mapping[str, Sequence[bool]]],
     *,
@@ -36,7 +40,7 @@ def failures(
             index for _, _, index in sorted((-errors[classes[i]], classes[i], i) for i in wrong)
         ]
         out += [
-            _row(part, rows, scores[part.name], right[part.name], index, column=column)
+            _row(part, columns, scores[part.name], right[part.name], index, column=column)
             for index in wrong
         ]
     return out[:LIMIT], totals
@@ -50,7 +54,7 @@ def _class(part: Slice, scores: Mapping[str, list[Json]], index: int) -> str:
 
 def _row(
     part: Slice,
-    rows: Mapping[str, Json],
+    columns: Mapping[str, Mapping[str, Json] | None],
     scores: Mapping[str, list[Json]],
     right: Mapping[str, Sequence[bool]],
     index: int,
@@ -58,7 +62,7 @@ def _row(
     column: str,
 ) -> Json:
     gold = part.gold[index]
-    output = rows[gold["id"]]
+    output = (columns[column] or {})[gold["id"]]
     primary = scores[part.primary][index]
     said: Any = primary.get("said")
     return {
@@ -73,7 +77,16 @@ def _row(
         "said": said["strict"] if said else None,
         "broken": primary.get("broken"),
         "tolerant_right": bool(primary["tolerant"]),
-        "others_right": {
-            name: bool(flags[index]) for name, flags in right.items() if name != column
+        "others": {
+            name: {
+                "right": bool(flags[index]),
+                "output": _cut((columns[name] or {})[gold["id"]]["output"]),
+            }
+            for name, flags in right.items()
+            if name != column
         },
     }
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= OUTPUT_SHOWN else text[: OUTPUT_SHOWN - 1] + "…"

@@ -330,8 +330,7 @@ def _failures(
     parts: Sequence[Slice],
     scores: Mapping[str, Mapping[str, Mapping[str, list[Json]]]],
 ) -> tuple[list[Json], dict[str, int]]:
-    rows = columns.get(TUNED)
-    if rows is None:
+    if columns.get(TUNED) is None:
         return [], {}
     right = {
         part.name: {
@@ -341,7 +340,7 @@ def _failures(
         for part in parts
     }
     own = {part.name: scores[part.name][TUNED] for part in parts}
-    return failures(parts, rows, own, right, column=TUNED)
+    return failures(parts, columns, own, right, column=TUNED)
 
 
 def _listed(ids: Sequence[str]) -> str:

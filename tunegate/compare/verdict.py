@@ -144,7 +144,10 @@ def _movements(report: Json, tuned: Json, raw: Json) -> tuple[list[str], list[st
 
 def _readings(report: Json, tuned: Json, raw: Json) -> Iterator[tuple[bool, str]]:
     found = pair(report, "raw", reading="tolerant")
-    assert found is not None
+    strict = pair(report, "raw")
+    assert found is not None and strict is not None
+    if (found["only_a"], found["only_b"]) == (strict["only_a"], strict["only_b"]):
+        return  # the headline says it
     yield (
         found["significant"] and found["difference"] > 0,
         f"Accuracy read tolerantly, form aside: {accuracy(raw, 'tolerant')} to "

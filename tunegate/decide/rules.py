@@ -245,13 +245,18 @@ def _still_falling(facts: Facts) -> tuple[bool, str]:
     (_, before), (step, last) = facts.validation[-2:]
     fall = (before - last) / before if before > 0 else 0.0
     falling = last <= min(loss for _, loss in facts.validation)
-    fired = falling and fall >= facts.limits["still_falling"] and facts.knob_turns == 0
-    if fired:
+    falling = falling and fall >= facts.limits["still_falling"]
+    if falling and _closed(facts, "strict")[0]:
+        return False, (
+            f"The validation loss was still falling at the last step, {step}, and what was asked "
+            "for is reached without training longer."
+        )
+    if falling and facts.knob_turns == 0:
         return True, (
             f"The validation loss was still falling at the last step, {step}, by {percent(fall)} "
             "in its last interval: train longer, and change nothing else."
         )
-    if falling and fall >= facts.limits["still_falling"]:
+    if falling:
         return False, (
             f"The validation loss was still falling at step {step}, but {facts.knob_turns} knob "
             "turns were made since the data last changed: a second is refused."

@@ -49,6 +49,7 @@ _CURVES = (
 )
 _RELEASE = ("decision", "level", "approver", "why", "plan_digest", "money_ceiling")
 _DECISION = ("next", "rule", "because", "classes_to_fix", "allowed_knob", "knob_turns")
+_MEMORY = ("lines", "sum_gib", "measured_gib", "ratio", "total_gib", "available_gib")
 _WIRE = ("steps", "first_loss", "last_loss", "exact", "stopped", "rows", "step_s_median", "save_s")
 
 
@@ -89,7 +90,7 @@ def record(
     payload["quote"] = _quote(quote)
     payload["training"] = {
         "attempts": [dict(attempt) for attempt in attempts],
-        "receipt": _only(receipt, _RECEIPT),
+        "receipt": _receipt(receipt, attempts),
         "curves": _only(curves, _CURVES),
     }
     payload["evaluation"] = _evaluation(report)
@@ -131,6 +132,16 @@ def _only(source: Mapping[str, Any] | None, keys: Sequence[str]) -> Json | None:
     return None if source is None else {key: source.get(key) for key in keys}
 
 
+def _receipt(receipt: Json | None, attempts: Sequence[Json]) -> Json | None:
+    """The receipt, its adapter's path told from the run's folder and not from the attempt's."""
+    kept = _only(receipt, _RECEIPT)
+    number = next((item["number"] for item in attempts if item["outcome"] == "trained"), None)
+    if kept and kept["adapter"] and number is not None:
+        path = f"attempts/{number}/{kept['adapter']['path']}"
+        kept["adapter"] = {**kept["adapter"], "path": path}
+    return kept
+
+
 def _research(research: Json | None) -> Json | None:
     if research is None:
         return None
@@ -160,6 +171,7 @@ def _quote(quote: Json | None) -> Json | None:
         "device": quote["offer"]["device"],
         "platform": quote["offer"]["platform"],
         "basis": quote["basis"],
+        "memory": _only(quote["memory"], _MEMORY),
     }
 
 

@@ -120,9 +120,19 @@ def _cost(payload: Json) -> Iterator[str]:
         error, money = cost["quote_error"], f"{quote['money']} {quote['currency']}"
         took = f"; it took {100 * (1 + error):.0f} % of that time" if error is not None else ""
         yield f"- quoted {60 * quote['hours']:.1f} min and {money}{took}"
+        yield from _memory(quote["memory"])
     if times:
         spent = ", ".join(f"{name} {seconds:g}" for name, seconds in times.items())
         yield f"- seconds by stage: {spent}"
+
+
+def _memory(memory: Json) -> Iterator[str]:
+    parts = ", ".join(f"{line['name']} {line['gib']:.3f}" for line in memory["lines"])
+    measured = memory["measured_gib"]
+    told = (
+        "" if measured is None else f"; the wire test measured {measured:.2f} ({memory['ratio']} x)"
+    )
+    yield f"- memory in GiB: {parts}; sum {memory['sum_gib']:.2f}{told}"
 
 
 def _gates(payload: Json) -> Iterator[str]:

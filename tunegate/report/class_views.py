@@ -131,7 +131,7 @@ def fields(report: Json) -> Json | None:
 
 def failure_groups(report: Json) -> Json:
     """The tuned column's failures: those shown at once, those behind a click, and the totals."""
-    rows = report["failures"]
+    rows = [{**row, "others": row.get("others") or {}} for row in report["failures"]]
     total = sum(report["failures_total"].values())
     return {
         "first": rows[:FIRST_FAILURES],

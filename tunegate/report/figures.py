@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tunegate.compare.lookup import table
+from tunegate.compare.wording import enumerated
 from tunegate.report.wording import title
 from tunegate.types import Json
 
@@ -24,8 +25,17 @@ NEXT_TITLES = {
     "stop": "Stop and find out why",
     "fix_eval": "Mend the evaluation first",
 }
-RULE_TITLES = {"base_suffices": "Stop: tuning adds nothing that matters to the base"}
-"""Titles of rules whose step alone would say something else."""
+RULE_TITLES = {
+    ("base_suffices", "stop"): "Stop: tuning adds nothing that matters to the base",
+    ("worse", "stop"): "Stop and find out why it became worse",
+    ("too_few_rows", "fix_eval"): "Add test rows, then evaluate again",
+    ("no_gain", "data"): "Improve the data: it does not teach the task yet",
+    ("general_loss", "data"): "Keep the gain and win back what was lost",
+    ("slice_loss", "data"): "Add rows of the sort that was lost",
+    ("still_falling", "one_knob"): "Train longer, and change nothing else",
+    ("accuracy_short", "data"): "Improve the data of the weakest classes",
+}
+"""Titles of steps that say more with the rule that led to them."""
 
 
 def headline(report: Json, run: Mapping[str, Any]) -> Json:
@@ -35,7 +45,7 @@ def headline(report: Json, run: Mapping[str, Any]) -> Json:
     return {
         "name": report.get("name") or frozen.get("name") or "run",
         "kind": report["verdict"]["kind"],
-        "kind_title": KIND_TITLES[report["verdict"]["kind"]],
+        "kind_title": _kind_title(report, decision),
         "model": (frozen.get("base") or {}).get("model"),
         "framework": ((frozen.get("settings") or {}).get("train") or {}).get("framework"),
         "at": made.get("at"),
@@ -44,9 +54,29 @@ def headline(report: Json, run: Mapping[str, Any]) -> Json:
     }
 
 
+def _kind_title(report: Json, decision: Mapping[str, Any] | None) -> str:
+    """The verdict in two words, and what takes something away from a gain."""
+    found = KIND_TITLES[report["verdict"]["kind"]]
+    if report["verdict"]["kind"] != "gain":
+        return found
+    lost = [
+        pair["slice"]
+        for pair in report["pairs"]
+        if pair["b"] == "raw"
+        and pair["reading"] == "strict"
+        and pair["slice"] != report["main"]
+        and _direction(pair) == "down"
+    ]
+    if lost:
+        return f"{found}, with a loss on {enumerated(lost)}"
+    if decision and decision["next"] != "serve":
+        return f"{found}, not yet enough"
+    return found
+
+
 def _next_title(decision: Mapping[str, Any]) -> str:
     step = str(decision["next"])
-    return RULE_TITLES.get(decision["rule"], NEXT_TITLES.get(step, step))
+    return RULE_TITLES.get((decision["rule"], step), NEXT_TITLES.get(step, step))
 
 
 def columns(report: Json, run: Mapping[str, Any]) -> list[Json]:
@@ -101,8 +131,18 @@ def slice_table(report: Json, name: str) -> Json:
         "majority": part["majority"],
         "columns": list(part["columns"]),
         "rows": list(_rows(part)),
+        "same_readings": part["kind"] == "class" and _readings_agree(part),
         "volumes": list(_volumes(part)),
     }
+
+
+def _readings_agree(part: Json) -> bool:
+    """Whether reading tolerantly changes no column's accuracy, so that one row says it all."""
+    return all(
+        figures["strict"]["accuracy"]["right"] == figures["tolerant"]["accuracy"]["right"]
+        for figures in part["columns"].values()
+        if figures is not None
+    )
 
 
 def _rows(part: Json) -> Iterator[Json]:
@@ -115,7 +155,7 @@ def _rows(part: Json) -> Iterator[Json]:
         ("Precision of the escape class", "escape_precision", ("strict", "escape", "precision")),
     ]
     for label, key, path in paths:
-        if part["kind"] == "rule" and key == "tolerant":
+        if key == "tolerant" and (part["kind"] == "rule" or _readings_agree(part)):
             continue  # rules are read in one way only
         cells = [
             {"column": column, **_cell(figures, path)}
@@ -175,7 +215,11 @@ def pairs(report: Json) -> list[Json]:
             "direction": _direction(pair),
         }
         for pair in report["pairs"]
-        if pair["reading"] == "strict" or report["slices"][pair["slice"]]["kind"] == "class"
+        if pair["reading"] == "strict"
+        or (
+            (part := report["slices"][pair["slice"]])["kind"] == "class"
+            and not _readings_agree(part)
+        )
     ]
 
 

@@ -60,6 +60,11 @@ def memory(run: Mapping[str, Any]) -> Json | None:
         "lines": [
             {**line, "share": line["gib"] / total if total else 0.0} for line in found["lines"]
         ],
+        "ratio": found.get("ratio"),
+        "headroom": found.get("headroom", ""),
+        "weights_at": ", ".join(
+            f"{size:.2f} GiB at {name}" for name, size in found.get("weights_at_gib", {}).items()
+        ),
         "train_peak_gib": (run["receipt"] or {}).get("peak_memory_gib"),
     }
 

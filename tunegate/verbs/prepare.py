@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tunegate import checks, facts, frameworks, platforms
+from tunegate import checks, facts, frameworks, memory, platforms
 from tunegate import freeze as freezing
 from tunegate import quote as quoting
 from tunegate import research as researching
@@ -280,7 +280,13 @@ def quote(run: str | Path, *, show: Show = no_show) -> Result:
         opened.argument,
         f"about {60 * hours['value']:.1f} min and {money['value']} {money['currency']}, "
         f"checkpoint every {found['checkpoint']['every_s']:.0f} s",
-        {"hours": hours, "money": money, "checkpoint": found["checkpoint"]},
+        {
+            "lines": ["memory:", *memory.table(found["memory"])],
+            "hours": hours,
+            "money": money,
+            "checkpoint": found["checkpoint"],
+            "memory": found["memory"],
+        },
         opened.next(),
     )
 

@@ -82,6 +82,12 @@ def split(
     return packs
 
 
+def laid_tokens(examples: Sequence[Example], *, share: bool) -> int:
+    """T of these examples' pack."""
+    prefix = shared_prefix([e.input_ids for e in examples]) if share else 0
+    return prefix + sum(len(e.input_ids) - prefix for e in examples)
+
+
 def lay(
     rows: Sequence[list[int]],
     *,

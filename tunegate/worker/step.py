@@ -104,6 +104,15 @@ class Stepper:
         self.optimizer.step()
         return StepResult(total, norm, sum(len(e.input_ids) for e in examples), count)
 
+    def most_tokens(self, examples: Sequence[Example]) -> int:
+        """Tokens of the batch's largest forward pass: what activations are kept for."""
+        packs = pack.split(
+            examples, share=self.share, logits=_logit_rows(self.base), tokens=self.pack_tokens
+        )
+        if self.base.plain is not None:
+            return max(len(part) * max(len(e.input_ids) for e in part) for part in packs)
+        return max(pack.laid_tokens(part, share=self.share) for part in packs)
+
 
 def mean_loss(
     base: Base, examples: Sequence[Example], *, watch: Callable[[int], None] = lambda _: None

@@ -190,6 +190,8 @@ def _measure(job: Json, stepper: Stepper, data: Sequence[Example], emit: Emit) -
         "step_s_median": round(statistics.median(took_s), 4),
         "batch_size": order.batch_size,
         "peak_memory_gib": probe.peak_memory_gib(),
+        "pack_tokens": stepper.most_tokens(longest),
+        "device_kind": stepper.base.device.type,
     }
 
 
