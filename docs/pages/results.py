@@ -39,6 +39,7 @@ def _run(result: Json) -> list[str]:
         "",
         *_differences(record["evaluation"]),
         "",
+        *_fields(record["evaluation"]),
         f"- base: {record['base']['model']} {record['base']['revision']}",
         f"- data: {_rows(record['data'])}",
         f"- training: {receipt['steps']} steps, {receipt['train_s']:.0f} s, "
@@ -79,6 +80,34 @@ def _columns(evaluation: Json) -> list[str]:
             guess = f"always `{majority['class']}`"
             lines.append(f"| {name} ({part['n']}) | {guess} | {_rate(majority)} | | | | |")
     return lines
+
+
+def _fields(evaluation: Json) -> list[str]:
+    """By field, for the main slice of a task whose answers have fields."""
+    columns = evaluation["slices"][evaluation["main"]]["columns"]
+    tables = {
+        name: table["fields"]
+        for name, table in columns.items()
+        if table is not None and table.get("fields")
+    }
+    if not tables:
+        return []
+    lines = [
+        "| field | column | in answers | given | right | wrong | missed | hallucinated | F1 |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    names = sorted({name for table in tables.values() for name in table["fields"]})
+    rows = [(name, {c: t["fields"].get(name) for c, t in tables.items()}) for name in names]
+    rows.append(("all fields", {c: t["all"] for c, t in tables.items()}))
+    rows.append(("empty answer (rows)", {c: t["empty"] for c, t in tables.items()}))
+    for name, by_column in rows:
+        for column, counts in by_column.items():
+            if counts is not None:
+                keys = ("gold", "said", "right", "wrong", "missed", "hallucinated")
+                cells = [str(counts[key]) for key in keys]
+                cells.append("" if counts["f1"] is None else f"{100 * counts['f1']:.1f} %")
+                lines.append(f"| {name} | {column} | {' | '.join(cells)} |")
+    return [*lines, ""]
 
 
 def _rate(rate: Json | None, *, interval: bool = True) -> str:

@@ -327,35 +327,6 @@ def test_the_majority_class_is_the_baseline_of_no_skill(report: Json) -> None:
     assert (majority["class"], majority["right"], majority["n"]) == (ESCAPE, 48, 240)
 
 
-def test_a_task_without_classes_is_reported_by_field() -> None:
-    frozen = eval_run.frozen()
-    frozen["settings"]["task"] = {
-        "answer": "json",
-        "schema": {"type": "object"},
-        "class": None,
-        "escape": None,
-        "labels": None,
-    }
-    frozen["settings"]["eval"]["slices"] = {}
-    gold = [
-        {"id": "test:0", "slice": "test", "answer": '{"time": "7", "people": 2}', "text": "a"},
-        {"id": "test:1", "slice": "test", "answer": "{}", "text": "b"},
-    ]
-    said = {"raw": ["{}", "{}"], "tuned": ['{"time": "7", "people": 3}', "{}"]}
-    columns: Columns = {
-        name: {f"test:{i}": {"id": f"test:{i}", "output": text} for i, text in enumerate(texts)}
-        for name, texts in said.items()
-    }
-    found = compare(columns, gold, frozen)
-    tuned = found["slices"]["test"]["columns"]["tuned"]["strict"]
-    assert (found["labels"], tuned["classes"], tuned["escape"]) == ([], None, None)
-    assert tuned["accuracy"]["right"] == 1
-    assert tuned["fields"]["fields"]["time"]["right"] == 1
-    assert tuned["fields"]["fields"]["people"]["f1"] == 0
-    assert tuned["fields"]["empty"]["right"] == 1
-    assert found["slices"]["test"]["columns"]["tuned"]["truncated"]["rate"] is None
-
-
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 40))
 def test_counts_add_up_for_any_columns(seed: int, n: int) -> None:

@@ -157,7 +157,7 @@ def test_answers_that_are_no_objects_are_read_tolerantly(
 
 def test_fields_whose_keys_are_not_the_schemas_own_are_right_in_both_readings() -> None:
     task = {"answer": "json", "schema": {"type": "object", "properties": {"a": {}}}}
-    found = fields.score('{"A": null}', {"answer": '{"A": null}'}, task)
+    found = fields.score('{"A": 1}', {"answer": '{"A": 1}'}, task)
     assert found["strict"] == found["tolerant"] == {"said": ["A"], "right": ["A"], "read": True}
 
 
@@ -217,6 +217,9 @@ def test_the_empty_object_counts() -> None:
         "gold": 2,
         "said": 1,
         "right": 1,
+        "wrong": 0,
+        "missed": 1,
+        "hallucinated": 0,
         "precision": 1.0,
         "recall": 0.5,
         "f1": pytest.approx(2 / 3),
@@ -226,6 +229,52 @@ def test_the_empty_object_counts() -> None:
     assert strict["fields"]["date"]["precision"] == 0.0
     assert strict["fields"]["date"]["recall"] is None
     assert strict["all"]["gold"] == 3
+
+
+def test_what_is_not_right_is_wrong_missed_or_hallucinated() -> None:
+    task = {"answer": "json", "schema": {"type": "object"}}
+    rows = [
+        ('{"a": "1", "b": "2"}', '{"a": "1", "b": "3"}'),
+        ('{"a": "1"}', '{"b": "2"}'),
+        ('{"b": "2"}', "no json"),
+        ("{}", '{"b": "2"}'),
+    ]
+    strict = fields.summarise([fields.score(s, {"answer": g}, task) for g, s in rows])["strict"]
+    found = {
+        name: tuple(counts[part] for part in fields.COUNTS)
+        for name, counts in {
+            **strict["fields"],
+            "all": strict["all"],
+            "{}": strict["empty"],
+        }.items()
+    }
+    assert found == {
+        "a": (2, 1, 1, 0, 1, 0),
+        "b": (2, 3, 0, 1, 1, 2),
+        "all": (4, 4, 1, 1, 2, 2),
+        "{}": (1, 0, 0, 0, 1, 0),
+    }
+    for gold, said, right, wrong, missed, hallucinated in found.values():
+        assert (gold, said) == (right + wrong + missed, right + wrong + hallucinated)
+
+
+def test_a_null_is_no_field() -> None:
+    text = {"type": "string"}
+    schema: Json = {"type": "object", "properties": {"a": text, "b": text}, "required": ["b"]}
+    task: Json = {"answer": "json", "schema": schema}
+    # Silence is not rewarded, whichever way it is written.
+    nulls = {"answer": "json", "schema": {"type": "object"}}
+    silent = fields.score('{"a": null}', {"answer": '{"a": null, "b": "2"}'}, nulls)
+    assert silent["gold"] == ["b"]
+    assert silent["strict"] == {"said": [], "right": [], "read": True}
+    # Tolerantly, a null is the same as no key where the key may go and the schema has no null.
+    said, gold = '{"a": null, "b": "2"}', {"answer": '{"b": "2"}'}
+    assert exact.score(said, gold, task) == {"strict": False, "tolerant": True}
+    assert fields.score(said, gold, task)["tolerant"]["right"] == ["b"]
+    required = {**schema, "required": ["a", "b"]}
+    assert not exact.score(said, gold, {**task, "schema": required})["tolerant"]
+    nullable = {**schema, "properties": {"a": {"type": ["string", "null"]}, "b": text}}
+    assert not exact.score(said, gold, {**task, "schema": nullable})["tolerant"]
 
 
 @pytest.mark.parametrize("bad", [{}, {"answer": None}, {"answer": "not json"}, {"answer": "{}"}])

@@ -20,6 +20,7 @@ def cautions(report: Json) -> list[Json]:
     return [
         *_columns(report),
         *_readings(report),
+        *_no_skill(report),
         *_losses(report),
     ]
 
@@ -81,6 +82,23 @@ def _readings(report: Json) -> Iterator[Json]:
                     column=column,
                     slice_name=slice_name,
                 )
+
+
+def _no_skill(report: Json) -> Iterator[Json]:
+    """A tuned model that does no better than one answer to everything, such as saying nothing."""
+    part = report["slices"][report["main"]]
+    majority, tuned = part["majority"], part["columns"].get("tuned")
+    if majority is None or tuned is None:
+        return
+    found = tuned["strict"]["accuracy"]
+    if found["right"] <= majority["right"]:
+        yield _caution(
+            "no_skill",
+            f"On {report['main']} the tuned model is right in {counted(found)} rows; always "
+            f"answering \u201c{majority['class']}\u201d would be right in {majority['right']}.",
+            column="tuned",
+            slice_name=report["main"],
+        )
 
 
 def _losses(report: Json) -> Iterator[Json]:

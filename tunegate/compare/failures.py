@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tunegate.compare.fields import missteps
 from tunegate.compare.tables import Slice
 from tunegate.types import Json
 
@@ -52,6 +53,11 @@ def _class(part: Slice, scores: Mapping[str, list[Json]], index: int) -> str:
     return str(part.gold[index].get("kind") or "")
 
 
+def _by_field(part: Slice, scores: Mapping[str, list[Json]]) -> bool:
+    # Where rows are told apart by class, the field that is wrong is the class.
+    return part.primary == "exact" and "fields" in scores
+
+
 def _row(
     part: Slice,
     columns: Mapping[str, Mapping[str, Json] | None],
@@ -76,6 +82,7 @@ def _row(
         "finish": output.get("finish"),
         "said": said["strict"] if said else None,
         "broken": primary.get("broken"),
+        "fields": missteps(scores["fields"][index]) if _by_field(part, scores) else None,
         "tolerant_right": bool(primary["tolerant"]),
         "others": {
             name: {

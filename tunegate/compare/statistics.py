@@ -3,7 +3,7 @@
 **Sources**: Wilson interval: E. B. Wilson 1927, through scipy. Paired difference: R. G. Newcombe,
 Statistics in Medicine 17 (1998) 2635-2650, method 10, square-and-add of two Wilson intervals with
 the continuity-corrected correlation. Paired test: exact McNemar, the sign test on the rows in which
-the columns differ, through scipy. Macro F1: percentile bootstrap over rows.
+the columns differ, through scipy. F1, macro and over fields: percentile bootstrap over rows.
 """
 
 from __future__ import annotations
@@ -83,6 +83,34 @@ def macro_f1(gold: Sequence[str], said: Sequence[str], *, confidence: float) -> 
     """
     value, low, high = _macro_f1(tuple(gold), tuple(said), confidence)
     return {"value": value, "low": low, "high": high}
+
+
+def micro_f1(
+    gold: Sequence[int], said: Sequence[int], right: Sequence[int], *, confidence: float
+) -> Json:
+    """{value, low, high}: F1 over all fields of all rows, where row i has `gold[i]` fields.
+
+    `said[i]` of them were given and `right[i]` right. All are null where there is no field at all.
+    """
+    import numpy as np
+
+    counts_3N = np.array([gold, said, right], dtype=np.int64)
+    total = counts_3N.sum(axis=1)
+    if total[0] + total[1] == 0:
+        return {"value": None, "low": None, "high": None}
+    value = float(2 * total[2] / (total[0] + total[1]))
+    generator = np.random.default_rng(SEED)
+    found = []
+    rows_at_once = max(1, CELLS // len(gold))
+    for start in range(0, RESAMPLES, rows_at_once):
+        size = min(rows_at_once, RESAMPLES - start)
+        picks_RN = generator.integers(0, len(gold), size=(size, len(gold)))
+        gold_R, said_R, right_R = (counts_N[picks_RN].sum(axis=1) for counts_N in counts_3N)
+        has_fields_R = gold_R + said_R > 0
+        found.append(2 * right_R[has_fields_R] / (gold_R + said_R)[has_fields_R])
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(np.concatenate(found), [tail, 1 - tail])
+    return {"value": value, "low": min(float(low), value), "high": max(float(high), value)}
 
 
 @lru_cache(maxsize=64)  # the two readings of a column are often the same

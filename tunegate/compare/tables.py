@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tunegate import metrics
+from tunegate.compare.fields import field_table
 from tunegate.compare.statistics import macro_f1, rate
 from tunegate.metrics import READINGS
 from tunegate.types import Json
@@ -113,7 +114,7 @@ def _reading(
     )
     escape = summaries.get("escape")
     out["escape"] = _escape(escape[reading], confidence=confidence) if escape else None
-    out["fields"] = _fields(summaries.get("fields"), reading, part)
+    out["fields"] = _fields(scores, reading, part, confidence=confidence)
     out["kinds"] = _kinds(part.gold, right, confidence=confidence)
     out["broken"] = summaries["rule"].get("broken") if "rule" in summaries else None
     return out
@@ -143,14 +144,16 @@ def _escape(counts: Mapping[str, Any], *, confidence: float) -> Json:
     }
 
 
-def _fields(summary: Json | None, reading: str, part: Slice) -> Json | None:
+def _fields(
+    scores: Mapping[str, list[Json]], reading: str, part: Slice, *, confidence: float
+) -> Json | None:
     """By field, where the answer has more to it than the one class."""
-    if not summary or not summary["n"]:
+    if "fields" not in scores:
         return None
-    if part.primary == "label" and len(summary[reading]["fields"]) <= 1:
+    found = field_table(scores["fields"], reading=reading, confidence=confidence)
+    if found is not None and part.primary == "label" and len(found["fields"]) <= 1:
         return None
-    fields: Json = summary[reading]
-    return fields
+    return found
 
 
 def _kinds(gold: Sequence[Json], right: Sequence[bool], *, confidence: float) -> Json | None:

@@ -136,6 +136,7 @@ def _movements(report: Json, tuned: Json, raw: Json) -> tuple[list[str], list[st
         *_readings(report, tuned, raw),
         *_rates(tuned, raw),
         *_classes(tuned, raw),
+        *_fields(tuned, raw),
         *_slices(report),
     ):
         (moved if has_moved else not_moved).append(sentence)
@@ -191,6 +192,46 @@ def _classes(tuned: Json, raw: Json) -> Iterator[tuple[bool, str]]:
     if named:
         yield False, f"No more rows right than the base in {enumerated(named)}."
     yield bool(gained), f"More rows right than the base in {len(gained)} of {len(present)} classes."
+
+
+def _fields(tuned: Json, raw: Json) -> Iterator[tuple[bool, str]]:
+    """Where the answer has fields: F1, the empty answers with how often they were given, fields."""
+    after, before = tuned["strict"]["fields"], raw["strict"]["fields"]
+    if not after or not before or before["f1"]["value"] is None or after["f1"]["value"] is None:
+        return
+    yield (
+        after["f1"]["low"] > before["f1"]["high"],
+        f"F1 over all fields: {percent(before['f1']['value'])} to {percent(after['f1']['value'])} "
+        f"({before['all']['right']} of {before['all']['gold']} values right, then "
+        f"{after['all']['right']}; {before['all']['hallucinated']} hallucinated, then "
+        f"{after['all']['hallucinated']}).",
+    )
+    empty, was = after["empty"], before["empty"]
+    if empty["gold"]:
+        # A model that falls silent has every empty answer right, so those given count as well.
+        yield (
+            empty["recall"]["low"] > was["recall"]["high"]
+            and (empty["precision"]["rate"] or 0) >= (was["precision"]["rate"] or 0),
+            f"Empty answers right: {counted(was['recall'])}, then {counted(empty['recall'])}; "
+            f"given in {was['said']} rows, then in {empty['said']}.",
+        )
+    present = {name: counts for name, counts in after["fields"].items() if counts["gold"]}
+    gained = {
+        name
+        for name, counts in present.items()
+        if counts["right"] > before["fields"][name]["right"]
+    }
+    stuck = [
+        f"{name} ({counted(counts['recall'])}, base {before['fields'][name]['right']})"
+        for name, counts in present.items()
+        if name not in gained and counts["right"] < counts["gold"]
+    ]
+    if stuck:
+        yield False, f"No more values right than the base in {enumerated(stuck)}."
+    yield (
+        bool(gained),
+        f"More values right than the base in {len(gained)} of {len(present)} fields.",
+    )
 
 
 def _slices(report: Json) -> Iterator[tuple[bool, str]]:

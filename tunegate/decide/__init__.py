@@ -49,14 +49,14 @@ def decide(
     results = [(rule, *rule.test(facts)) for rule in RULES]
     chosen, _, why = next(item for item in results if item[1])
     step = _next(chosen, facts)
-    classes = classes_to_fix(report)
+    classes, fields = classes_to_fix(report), fields_to_fix(report)
     return {
         "next": step,
         "rule": chosen.name,
-        "because": [why, *_more(chosen, step, facts, classes)],
+        "because": [why, *_more(chosen, step, facts, classes, fields)],
         "classes_to_fix": classes,
         "pairs_to_fix": pairs_to_fix(report),
-        "fields_to_fix": fields_to_fix(report),
+        "fields_to_fix": fields,
         "allowed_knob": facts.knob_turns == 0,
         "knob_turns": facts.knob_turns,
         "warnings": [item for item in report["warnings"] if item["name"] != "not_run"],
@@ -97,8 +97,10 @@ def _next(rule: Rule, facts: Facts) -> str:
     return rule.next
 
 
-def _more(rule: Rule, step: str, facts: Facts, classes: list[Json]) -> list[str]:
-    """What goes with the step: patience, classes, and the knob."""
+def _more(
+    rule: Rule, step: str, facts: Facts, classes: list[Json], fields: list[Json]
+) -> list[str]:
+    """What goes with the step: patience, classes or fields, and the knob."""
     out = []
     if rule.name in ("no_gain", "worse") and facts.data_versions >= facts.limits["patience"]:
         out.append(f"That was version {facts.data_versions} of the data; research before the next.")
@@ -107,6 +109,13 @@ def _more(rule: Rule, step: str, facts: Facts, classes: list[Json]) -> list[str]
             f"{item['class']} ({item['errors']} of {item['n']} wrong, taken for "
             f"{item['confused_with'][0]['class']})"
             for item in classes
+        ]
+        out.append(f"Most errors: {enumerated(named)}.")
+    elif step in ("data", "one_knob") and fields:
+        named = [
+            f"{item['field']} ({item['wrong']} wrong, {item['missed']} missed and "
+            f"{item['hallucinated']} hallucinated of {item['gold']})"
+            for item in fields
         ]
         out.append(f"Most errors: {enumerated(named)}.")
     if step in ("data", "one_knob"):

@@ -49,9 +49,13 @@ def pairs_to_fix(report: Json) -> list[Json]:
 
 
 def fields_to_fix(report: Json) -> list[Json]:
-    """The fields of a JSON answer with the lowest F1 below 1."""
+    """The fields of a JSON answer with the most values wrong, missed or hallucinated."""
     tuned = table(report, "tuned")
     fields = ((tuned or {}).get("strict", {}).get("fields") or {}).get("fields") or {}
-    out = [{"field": name, **counts} for name, counts in fields.items() if counts["f1"] != 1]
-    out.sort(key=lambda item: (item["f1"], item["field"]))
+    out = []
+    for name, counts in fields.items():
+        errors = counts["wrong"] + counts["missed"] + counts["hallucinated"]
+        if errors:
+            out.append({"field": name, "errors": errors, **counts})
+    out.sort(key=lambda item: (-item["errors"], item["field"]))
     return out[:LISTED]

@@ -8,7 +8,8 @@
 
 Tolerantly, an array is looked for where the schema takes arrays, else an object; where it takes
 plain values, the text without fences and quotes may be one. Keys and labels are known whatever
-their case, spaces, hyphens and underscores.
+their case, spaces, hyphens and underscores. A null under a key that may be left out, and whose
+schema knows no null, is no key.
 
 Space around the output is ignored in both. A JSON object that names one key twice, and numbers that
 JSON does not have (NaN), are not strict: two readers would disagree about what they say.
@@ -329,6 +330,8 @@ def _canonical(
         # A key that is spelt right goes before one that is only alike.
         for key in sorted(value, key=lambda key: key not in properties):
             name = key if key in properties else str(known.get(fold(key), key))
+            if value[key] is None and _shape.means_absent(schema, name, root):
+                continue
             inner = pointer[1:] if pointer and name == pointer[0] else []
             is_class = bool(pointer) and name == pointer[0] and len(pointer) == 1
             out.setdefault(

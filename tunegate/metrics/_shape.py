@@ -43,6 +43,15 @@ def takes_plain(schema: Json) -> bool:
     return any(kind in _PLAIN for part in _parts(schema) for kind in _kinds(part))
 
 
+def means_absent(schema: Json, key: str, root: Json) -> bool:
+    """A null under this key can only mean that there is none: the key may go, null may not stay."""
+    if key in schema.get("required", ()):
+        return False
+    of_key = resolved((schema.get("properties") or {}).get(key), root)
+    kinds = {kind for part in _parts(of_key) for kind in _kinds(part)}
+    return bool(kinds) and "null" not in kinds
+
+
 def _kinds(part: Json) -> list[str]:
     said = part.get("type")
     if said is not None:

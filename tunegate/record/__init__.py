@@ -48,7 +48,15 @@ _CURVES = (
     "notes",
 )
 _RELEASE = ("decision", "level", "approver", "why", "plan_digest", "money_ceiling")
-_DECISION = ("next", "rule", "because", "classes_to_fix", "allowed_knob", "knob_turns")
+_DECISION = (
+    "next",
+    "rule",
+    "because",
+    "classes_to_fix",
+    "fields_to_fix",
+    "allowed_knob",
+    "knob_turns",
+)
 _MEMORY = ("lines", "sum_gib", "measured_gib", "ratio", "total_gib", "available_gib")
 _WIRE = ("steps", "first_loss", "last_loss", "exact", "stopped", "rows", "step_s_median", "save_s")
 
@@ -224,5 +232,6 @@ def _column(table: Json) -> Json:
         "schema": table["strict"]["schema"],
         "escape_recall": escape["recall"] if escape else None,
         "escape_precision": escape["precision"] if escape else None,
+        "fields": table["strict"]["fields"],
         "truncated": table["truncated"],
     }

@@ -1,4 +1,4 @@
-"""Views by class, kind and field, the confusion matrix, and the failures."""
+"""Views by class and kind, the confusion matrix, and the failures."""
 
 from __future__ import annotations
 
@@ -108,25 +108,6 @@ def broken(report: Json, name: str) -> list[Json]:
         {"rule": rule, "cells": [by_column.get(column, 0) for column in present]}
         for rule, by_column in counts.items()
     ]
-
-
-def fields(report: Json) -> Json | None:
-    """F1 by field of the answer, where it has more to it than a class."""
-    tables = {
-        name: (table(report, name) or {}).get("strict", {}).get("fields")
-        for name in report["columns"]
-    }
-    present = {name: item for name, item in tables.items() if item}
-    if not present:
-        return None
-    names = list(dict.fromkeys(name for item in present.values() for name in item["fields"]))
-    rows = [
-        {"field": field, "cells": [item["fields"].get(field) for item in present.values()]}
-        for field in names
-    ]
-    rows.append({"field": "all fields", "cells": [item["all"] for item in present.values()]})
-    rows.append({"field": "empty answer", "cells": [item["empty"] for item in present.values()]})
-    return {"columns": list(present), "rows": rows}
 
 
 def failure_groups(report: Json) -> Json:

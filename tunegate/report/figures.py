@@ -7,6 +7,7 @@ from typing import Any
 
 from tunegate.compare.lookup import table
 from tunegate.compare.wording import enumerated
+from tunegate.report import field_views
 from tunegate.report.wording import title
 from tunegate.types import Json
 
@@ -80,9 +81,14 @@ def _next_title(decision: Mapping[str, Any]) -> str:
 
 
 def columns(report: Json, run: Mapping[str, Any]) -> list[Json]:
-    """Each column with what it is, for the headings and the tiles."""
+    """Each column with what it is, for the headings and the tiles.
+
+    A teacher that was not run is no column: a caution says so, and an empty one says no more.
+    """
     out = []
     for name, about in report["columns"].items():
+        if about is None and name not in ("raw", "tuned"):
+            continue
         figures = table(report, name)
         out.append(
             {
@@ -122,8 +128,10 @@ def _about(name: str, about: Json, run: Mapping[str, Any]) -> str:
 
 
 def slice_table(report: Json, name: str) -> Json:
-    """Rows of figures of a slice: label, and by column a rate with its interval or None."""
+    """Rows of figures of a slice: label, and by column that was run a rate with its interval."""
     part = report["slices"][name]
+    run = {column: found for column, found in part["columns"].items() if found is not None}
+    part = {**part, "columns": run}
     return {
         "name": name,
         "n": part["n"],
@@ -151,6 +159,9 @@ def _rows(part: Json) -> Iterator[Json]:
         ("Accuracy, read tolerantly", "tolerant", ("tolerant", "accuracy")),
         ("Schema adherence", "schema", ("strict", "schema")),
         ("Macro F1 over classes", "macro_f1", ("strict", "macro_f1")),
+        ("F1 over all fields", "field_f1", ("strict", "fields", "f1")),
+        ("Empty answers: recall", "empty_recall", ("strict", "fields", "empty", "recall")),
+        ("Empty answers: precision", "empty_precision", ("strict", "fields", "empty", "precision")),
         ("Recall of the escape class", "escape_recall", ("strict", "escape", "recall")),
         ("Precision of the escape class", "escape_precision", ("strict", "escape", "precision")),
     ]
@@ -197,6 +208,7 @@ def _volumes(part: Json) -> Iterator[Json]:
             "label": f"Times the escape class was said (it is right {present[0]['gold']} times)",
             "cells": [item["said"] if item else None for item in escapes.values()],
         }
+    yield from field_views.volumes(part)
 
 
 def pairs(report: Json) -> list[Json]:

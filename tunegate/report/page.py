@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from tunegate.report import class_views, figures, gate_views, run_views
+from tunegate.report import class_views, field_views, figures, gate_views, run_views
 from tunegate.report.curve_view import curve_view
 from tunegate.report.wording import FILTERS, clean
 from tunegate.types import Json
@@ -70,7 +70,7 @@ def _views(report: Json, run: Mapping[str, Any]) -> Json:
         "classes": class_views.by_class(report),
         "classes_by": class_views.sorted_by(report),
         "confusion": class_views.confusion(report),
-        "fields": class_views.fields(report),
+        "fields": field_views.by_field(report),
         "slices": [
             {
                 "name": name,
