@@ -24,6 +24,12 @@ from tunegate.types import Json
 GRAM = 13
 """Words in a sequence; the length that GPT-3's contamination study used."""
 
+PROBE = 4
+PROBE_STEP = GRAM - PROBE + 1
+"""Of every `GRAM` words in a row, one sequence of `PROBE` words begins at a multiple of the step:
+where no held-out row has any of those, there is no sequence of `GRAM` words in common either.
+"""
+
 GRAM_SHARE = 0.5
 """Of the shorter row's sequences, the share that makes two rows overlap."""
 
@@ -204,15 +210,15 @@ class _Index:
             for part in _parts(row.words):
                 self._longer[part].append(number)
         self._common, self._grams = self._index_grams()
-        self._order = Counter(word for row in rows for word in set(row.words))
-        self._vocabulary = frozenset(self._order)
+        self._probes = {probe for row in rows for probe in _probes(row.words, step=1)}
+        self._rank = _ranks(rows)
         for row in rows:
             row.own = self._own(row)
         # By size, so that only sets of a size that can be near are looked at.
-        self._rare: dict[str, tuple[list[int], list[int]]] = {}
+        self._rare: dict[int, tuple[list[int], list[int]]] = {}
         for number, row in sorted(enumerate(rows), key=lambda item: len(item[1].own)):
-            for word in self._prefix(row.own):
-                sizes, numbers = self._rare.setdefault(word, ([], []))
+            for rank in self._prefix(row.own):
+                sizes, numbers = self._rare.setdefault(rank, ([], []))
                 sizes.append(len(row.own))
                 numbers.append(number)
 
@@ -241,14 +247,16 @@ class _Index:
         own = frozenset(kept)
         return own if len(own) >= MIN_WORDS_NEAR else frozenset()
 
-    def _prefix(self, own: frozenset[str]) -> list[str]:
-        """The rarest words of a set, of which a near-equal set has `PREFIX_SHARED` too."""
+    def _prefix(self, own: frozenset[str]) -> list[int]:
+        """Ranks of a set's rarest words, of which a near-equal set has `PREFIX_SHARED` too.
+
+        Words that no held-out row has are the rarest and have no rank.
+        """
         size = len(own)
         keep = size - _share_of(size) + PREFIX_SHARED if size else 0
-        order = self._order
-        if len(own - self._vocabulary) > keep - PREFIX_SHARED:  # words that no held-out row has
-            return []
-        return sorted(own, key=lambda word: (order[word], word))[:keep]
+        ranks = sorted(filter(None, map(self._rank.get, own)))
+        unknown = size - len(ranks)
+        return [] if unknown > keep - PREFIX_SHARED else ranks[: keep - unknown]
 
     def matches(self, row: _Held) -> Iterator[tuple[int, str, float]]:
         """Held-out rows of other splits that overlap with `row`: number, kind, share in common."""
@@ -269,7 +277,7 @@ class _Index:
                 yield number, "part", 1.0
         if len(row.words) < MIN_WORDS_NEAR:
             return
-        if not row.grams:
+        if not row.grams and not self._probes.isdisjoint(_probes(row.words, step=PROBE_STEP)):
             row.grams = _grams(row.words)
         for number, share in self._sharing_grams(row):
             if number not in done:
@@ -306,8 +314,8 @@ class _Index:
         size = len(own)
         least, most = _share_of(size), size * NEAR.denominator // NEAR.numerator
         shared: Counter[int] = Counter()
-        for word in self._prefix(own):
-            sizes, numbers = self._rare.get(word, _NOWHERE)
+        for rank in self._prefix(own):
+            sizes, numbers = self._rare.get(rank, _NOWHERE)
             shared.update(numbers[bisect_left(sizes, least) : bisect_right(sizes, most)])
         for number, count in shared.items():
             other = self.rows[number]
@@ -332,6 +340,18 @@ def _share_of(size: int) -> int:
 
 
 _NOWHERE: tuple[list[int], list[int]] = ([], [])
+
+
+def _ranks(rows: Sequence[_Held]) -> dict[str, int]:
+    """Place of each word from the rarest on, counted from 1."""
+    times = Counter(word for row in rows for word in set(row.words))
+    ordered = sorted(times, key=lambda word: (times[word], word))
+    return {word: rank for rank, word in enumerate(ordered, start=1)}
+
+
+def _probes(found: Sequence[str], *, step: int) -> Iterator[int]:
+    """Hashes of the sequences of `PROBE` words that begin at every `step`-th word."""
+    return (hash(tuple(found[n : n + PROBE])) for n in range(0, len(found) - PROBE + 1, step))
 
 
 def _grams(found: Sequence[str]) -> list[int]:

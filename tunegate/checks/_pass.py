@@ -87,20 +87,31 @@ class Seen:
         """Runs [start, end) of positions that carry loss."""
         if self._runs is not None:
             return self._runs
-        runs: list[tuple[int, int]] = []
-        start = last = -2
-        for position, label in enumerate(self.example.labels):
-            if label == IGNORED:
-                continue
-            if position != last + 1:
-                if start >= 0:
-                    runs.append((start, last + 1))
-                start = position
-            last = position
-        if start >= 0:
-            runs.append((start, last + 1))
+        labels = self.example.labels
+        end = len(labels)
+        while end and labels[end - 1] == IGNORED:
+            end -= 1
+        start = labels[:end].count(IGNORED)
+        if labels[:start].count(IGNORED) == start:  # the usual row: nothing, then one answer
+            runs = [(start, end)] if start < end else []
+        else:
+            runs = list(_runs(labels))
         self._runs = runs
         return runs
+
+
+def _runs(labels: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Stretches [start, end) of labels that carry loss."""
+    start: int | None = None
+    for position, label in enumerate(labels):
+        if label == IGNORED:
+            if start is not None:
+                yield start, position
+            start = None
+        elif start is None:
+            start = position
+    if start is not None:
+        yield start, len(labels)
 
 
 class Watcher(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from heapq import heappush, heappushpop
 from itertools import pairwise
 
@@ -134,7 +135,7 @@ class Split:
         else:
             heappushpop(self.longest, (length, row.line))
         label = self._answers_of(row, answer)
-        if label is not None and spoken(label) in spoken(question):
+        if label is not None and says(question, label):
             self.counts["label_in_question"] += 1
         self._repeats(row, question, answer, label)
 
@@ -242,9 +243,22 @@ _MAY_FOLLOW: Mapping[str, tuple[str, ...]] = {
 }
 
 
+def says(question: str, label: str) -> bool:
+    """Whether a question holds the words of a label, in its order and next to each other."""
+    said, folded = spoken(label), question.casefold()
+    if not all(word in folded for word in said.split()):  # most questions, and much cheaper
+        return False
+    return said in _in_words(folded)
+
+
+@lru_cache(maxsize=1_024)
 def spoken(text: str) -> str:
     """A text as words: a label is said in a question with spaces for underscores."""
-    return f" {' '.join(_SPOKEN.findall(text.casefold()))} "
+    return _in_words(text.casefold())
+
+
+def _in_words(folded: str) -> str:
+    return f" {' '.join(_SPOKEN.findall(folded))} "
 
 
 _SPOKEN = re.compile(r"[^\W_]+")

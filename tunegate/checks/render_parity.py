@@ -16,10 +16,11 @@ is a raw text without a conversation cannot be compared, and fails.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from tunegate.checks import MAX_FINDINGS, MAX_SAMPLES, CheckInputs
-from tunegate.checks._pass import Seen, described, observe_one, unable
+from tunegate.checks._pass import CHUNK_ROWS, Seen, described, observe_one, unable
 from tunegate.checks._scaffold import own_words, replaced_turn
 from tunegate.errors import DataError
 from tunegate.types import Finding, Json, Row, Status, Verdict
@@ -167,24 +168,27 @@ class Watch:
             counts[split] = 0
             file = self.inputs.frozen["data"][split]["path"]
             try:
-                for row in read_rows(self.inputs.path(split), system=self.inputs.system):
-                    counts[split] += 1
-                    if row.prompt:
-                        self._evaluated(row, file)
+                rows = read_rows(self.inputs.path(split), system=self.inputs.system)
+                while chunk := list(islice(rows, CHUNK_ROWS)):
+                    counts[split] += len(chunk)
+                    self._evaluated([row for row in chunk if row.prompt], file)
             except DataError as error:
                 told = described(error, self.inputs.path(split), file)
                 unread.append({"split": split, **told})
         return counts, unread
 
-    def _evaluated(self, row: Row, file: str) -> None:
+    def _evaluated(self, rows: Sequence[Row], file: str) -> None:
         template = self.inputs.serving_template
-        sent = prompt_ids(row.prompt, tokenizer=self.tokenizer, template=template)
-        text = template.render(row.prompt, add_generation_prompt=True)
-        plain = self.tokenizer.encoder.encode(text, add_special_tokens=False).ids
-        if sent != plain:
-            self._add({"problem": "evaluation", **self._first(sent, plain)}, row.line, file)
-        elif self._doubled(sent):
-            self._add({"problem": "two_bos", "token": self._text(sent[:1])}, row.line, file)
+        texts = [template.render(row.prompt, add_generation_prompt=True) for row in rows]
+        encoder = self.tokenizer.encoder
+        plain = encoder.encode_batch_fast(texts, add_special_tokens=False)
+        for row, encoding in zip(rows, plain, strict=True):
+            sent = prompt_ids(row.prompt, tokenizer=self.tokenizer, template=template)
+            if sent != encoding.ids:
+                found = self._first(sent, encoding.ids)
+                self._add({"problem": "evaluation", **found}, row.line, file)
+            elif self._doubled(sent):
+                self._add({"problem": "two_bos", "token": self._text(sent[:1])}, row.line, file)
 
 
 def judge(observation: Json, frozen: Json) -> Verdict:

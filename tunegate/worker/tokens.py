@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+from array import array
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +27,11 @@ TOKEN_NAMES = ("bos_token", "eos_token", "pad_token", "unk_token")
 
 MAX_CACHED_PIECES = 16_384
 """Texts between two special tokens whose ids are kept: the system prompt, labels, role names."""
+
+RECENT_CHARACTERS = 2_000_000
+"""Of the texts encoded last, so many are remembered with their ids, and up to twice as many: what
+a trainer has just been fed is what a check compares it with.
+"""
 
 
 class Tokenizer:
@@ -43,7 +50,8 @@ class Tokenizer:
         self.added_texts = tuple(item["content"] for item in added)
         """Texts of the added tokens, control tokens among them."""
         self._splitter = _splitter(added) if _splits_cleanly(described, added) else None
-        self._cache: dict[str, list[int]] = {}
+        self._cache: dict[str, Sequence[int]] = {}
+        self._recent = _Recent(RECENT_CHARACTERS)
         self._byte_level = '"ByteLevel"' in json.dumps(described.get("decoder"))
         self._pieces = _pieces(encoder, self._byte_level, {int(item["id"]) for item in added})
 
@@ -84,14 +92,14 @@ class Tokenizer:
         is encoded once and remembered, so a system prompt costs nothing after the first row.
         """
         if self._splitter is None:
-            return [encoding.ids for encoding in self._encode_all(texts)]
+            return [list(ids) for ids in self._encode_all(texts)]
         parts = [self._splitter.split(text) for text in texts]
         known = self._known(Counter(chain.from_iterable(parts)))
         out: list[list[int]] = []
         for row in parts:
             ids: list[int] = []
             for piece in row:
-                ids += known[piece]
+                ids.extend(known[piece])
             out.append(ids)
         return out
 
@@ -119,18 +127,23 @@ class Tokenizer:
             out.append(parts)
         return out
 
-    def _known(self, pieces: Counter[str]) -> dict[str, list[int]]:
-        """The ids of each piece. Those that occur twice are remembered; a user's text rarely is."""
+    def _known(self, pieces: Counter[str]) -> dict[str, Sequence[int]]:
+        """The ids of each piece. Those that occur twice are kept; a user's text rarely is."""
         new = [piece for piece in pieces if piece not in self._cache]
         known = {piece: self._cache[piece] for piece in pieces if piece in self._cache}
-        for piece, encoding in zip(new, self._encode_all(new), strict=True):
-            known[piece] = encoding.ids
+        known.update(zip(new, self._encode_all(new), strict=True))
         if len(self._cache) < MAX_CACHED_PIECES:
             self._cache.update((piece, known[piece]) for piece in new if pieces[piece] > 1)
         return known
 
-    def _encode_all(self, texts: Sequence[str]) -> list[Any]:
-        return list(self.encoder.encode_batch_fast(list(texts), add_special_tokens=False))
+    def _encode_all(self, texts: Sequence[str]) -> list[Sequence[int]]:
+        recent = self._recent
+        known = {text: ids for text in texts if (ids := recent.get(text)) is not None}
+        new = [text for text in texts if text not in known]
+        encodings = self.encoder.encode_batch_fast(new, add_special_tokens=False)
+        for text, encoding in zip(new, encodings, strict=True):
+            known[text] = recent.keep(text, encoding.ids)
+        return [known[text] for text in texts]
 
     def decode(self, ids: Sequence[int], *, keep_specials: bool = True) -> str:
         """The text of the ids; what is no UTF-8 becomes the replacement mark."""
@@ -151,11 +164,45 @@ class Tokenizer:
         return self._pieces
 
 
+class _Recent:
+    """The ids of texts that were encoded lately; the older half goes when a half is full."""
+
+    def __init__(self, characters: int) -> None:
+        self._limit = characters
+        self._size = 0
+        self._young: dict[str, Sequence[int]] = {}
+        self._old: dict[str, Sequence[int]] = {}
+
+    def get(self, text: str) -> Sequence[int] | None:
+        found = self._young.get(text)
+        return self._old.get(text) if found is None else found
+
+    def keep(self, text: str, ids: Sequence[int]) -> Sequence[int]:
+        """Remember the ids, four bytes each, and return them."""
+        if self._size > self._limit:
+            self._young, self._old, self._size = {}, self._young, 0
+        self._size += len(text)
+        packed = self._young[text] = array("I", ids)
+        return packed
+
+
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+
+
 def load_tokenizer(base_dir: Path) -> Tokenizer:
-    """Read tokenizer.json and the names of special tokens beside it.
+    """Read tokenizer.json and the names of special tokens beside it; as long as these files stay
+    as they are, the same object is returned.
 
     Raises UsageError (`base_invalid`) where a file is missing or unreadable.
     """
+    paths = [base_dir / name for name in TOKENIZER_FILES]
+    found = [path.stat() if path.is_file() else None for path in paths]
+    return _load(base_dir, tuple(s and (s.st_ino, s.st_mtime_ns, s.st_size) for s in found))
+
+
+@lru_cache(maxsize=2)
+def _load(base_dir: Path, state: object) -> Tokenizer:
+    """As `load_tokenizer`; `state` is that of the files, so that none is served stale."""
     from tokenizers import Tokenizer as Encoder
 
     path = base_dir / "tokenizer.json"
