@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from tests.stand_ins import Trainer, masked_by_prompt, run, verdict
 from tests.toys import chat, write_rows
-from tunegate.checks._overlap import GRAM, MIN_WORDS_NEAR, NEAR, Overlaps, words
-from tunegate.checks._pass import RowFile
+from tunegate.checks._overlap import GRAM, GRAM_SHARE, MIN_WORDS_NEAR, NEAR, Overlaps, words
+from tunegate.checks._pass import RowFile, Seen
 from tunegate.checks._splits import order_problem
-from tunegate.types import IGNORED, Example, Status
+from tunegate.types import IGNORED, Example, Row, Status
 
 ROW = chat("Say yes: yes", "yes")
 
@@ -71,6 +71,23 @@ def one_word_apart(one, other):
     return len(short) + 1 == len(long) and short in (long[1:], long[:-1])
 
 
+def share_sequences(one, other):
+    """Whether half of the shorter text's sequences of `GRAM` words are in the other too."""
+    first, second = (
+        [tuple(text[n : n + GRAM]) for n in range(len(text) - GRAM + 1)] for text in (one, other)
+    )
+    both = len(set(first) & set(second))
+    return both > 0 and both >= GRAM_SHARE * min(len(first), len(second))
+
+
+@given(st.lists(st.sampled_from([IGNORED, 5]), max_size=12))
+def test_runs_of_labels_are_those_that_a_plain_loop_finds(labels):
+    seen = Seen(Row(0, 1, ()), Example(0, [5] * len(labels), labels), pieces=(), templates={})
+    trained = [n for n, label in enumerate(labels) if label != IGNORED]
+    assert [n for start, end in seen.supervised() for n in range(start, end)] == trained
+    assert all(end < start for (_, end), (start, _) in pairwise(seen.supervised()))
+
+
 @settings(max_examples=150)
 @given(data=st.data(), held=st.lists(TEXTS, min_size=1, max_size=5))
 def test_near_equality_misses_nothing_that_brute_force_finds(data, held):
@@ -91,11 +108,22 @@ def test_near_equality_misses_nothing_that_brute_force_finds(data, held):
             one, two = set(text), set(other)
             small = min(len(one), len(two))
             near = len(one & two) * NEAR.denominator >= len(one | two) * NEAR.numerator
-            if text == other or (near and small >= MIN_WORDS_NEAR):
+            if text == other or (near and small >= MIN_WORDS_NEAR) or share_sequences(text, other):
                 want.add(line)
     assert want <= got
     for line in got - want:  # found by sequences of words alone, or but for a word at an end
         assert len(held[line]) >= GRAM or any(one_word_apart(held[line], text) for text in train)
+
+
+@pytest.mark.parametrize("offset", range(2 * GRAM))
+def test_a_shared_stretch_is_found_wherever_it_begins(offset):
+    held = [f"held{n}" for n in range(GRAM)]
+    around = [[f"{side}{n}" for n in range(offset)] for side in ("before", "behind")]
+    overlaps = Overlaps(key=None)
+    overlaps.add("test", 1, " ".join(held), {}, held=True)
+    overlaps.add("train", 1, " ".join([*around[0], *held, *around[1]]), {}, held=False)
+    (found,) = overlaps.to_json()["rows_found"]
+    assert found["kind"] in ("exact", "grams")
 
 
 @pytest.mark.parametrize(

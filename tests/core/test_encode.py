@@ -8,7 +8,7 @@ from tunegate.errors import DataError, UsageError
 from tunegate.types import IGNORED, Row, Turn
 from tunegate.worker.encode import encode_row, encode_rows, prompt_ids
 from tunegate.worker.template import Template, load_template
-from tunegate.worker.tokens import declared_stop_ids, load_tokenizer, stop_ids
+from tunegate.worker.tokens import Recent, declared_stop_ids, load_tokenizer, stop_ids
 
 CONVERSATION = (
     Turn("user", "Where is my order?"),
@@ -188,6 +188,29 @@ def test_splitting_at_special_tokens_changes_no_id(tmp_path):
     assert tokenizer.encode_batch(texts) == whole == tokenizer.encode_batch(texts)
     assert [tokenizer.decode(ids) for ids in whole] == texts
     assert tokenizer.decode(whole[0], keep_specials=False) == "user\n\n 12  x\nassistant\n"
+
+
+def test_texts_encoded_lately_are_remembered_within_bounds(tmp_path):
+    tokenizer = load_tokenizer(make_tokenizer_dir(tmp_path))
+    texts = [f"Where is order {number}?<|im_end|>" for number in range(50)]
+    first = tokenizer.encode_batch(texts)
+    first[0].append(7)  # a caller's list is its own
+    assert tokenizer.encode_batch(texts)[0] == first[0][:-1]
+    recent = Recent(characters=100)
+    for number in range(200):
+        recent.keep(f"{number:010}", [number])
+        kept = [n for n in range(number + 1) if recent.get(f"{n:010}") is not None]
+        assert len(kept) <= 23
+        assert list(recent.get(f"{number:010}")) == [number]
+
+
+def test_a_tokenizer_is_read_once_and_again_when_its_files_change(tmp_path):
+    base = make_tokenizer_dir(tmp_path)
+    first = load_tokenizer(base)
+    assert load_tokenizer(base) is first
+    config = base / "tokenizer_config.json"
+    config.write_text(config.read_text().replace("<|im_end|>", "<|eot_id|>"))
+    assert load_tokenizer(base).eos_id == first.token_id("<|eot_id|>") != first.eos_id
 
 
 def test_a_base_without_its_files_is_named(tmp_path):

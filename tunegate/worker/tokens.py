@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tunegate.errors import UsageError
 from tunegate.types import Json, Turn
@@ -51,7 +51,7 @@ class Tokenizer:
         """Texts of the added tokens, control tokens among them."""
         self._splitter = _splitter(added) if _splits_cleanly(described, added) else None
         self._cache: dict[str, Sequence[int]] = {}
-        self._recent = _Recent(RECENT_CHARACTERS)
+        self._recent = Recent(RECENT_CHARACTERS)
         self._byte_level = '"ByteLevel"' in json.dumps(described.get("decoder"))
         self._pieces = _pieces(encoder, self._byte_level, {int(item["id"]) for item in added})
 
@@ -164,7 +164,7 @@ class Tokenizer:
         return self._pieces
 
 
-class _Recent:
+class Recent:
     """The ids of texts that were encoded lately; the older half goes when a half is full."""
 
     def __init__(self, characters: int) -> None:
