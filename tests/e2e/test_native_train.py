@@ -218,6 +218,27 @@ def test_told_to_stop_saves_and_says_so(base: Path, tmp_path: Path) -> None:
     assert not (attempt / "receipt.json").exists()
 
 
+def test_the_worker_keeps_the_ceiling_by_itself(base: Path, tmp_path: Path) -> None:
+    """No driver watches here: the job file alone says how long it may train."""
+    job = job_of(tmp_path, base, epochs=500, total_steps=2000, eval_every_steps=1000)
+    attempt = tmp_path / "attempt"
+    assert main(str(put_job({**job, "ceiling_s": 1.0}, attempt))) == 6
+    assert error_of(attempt)["kind"] == "budget_reached"
+    step = lines(attempt / "metrics.jsonl")[-1]["step"]
+    assert 1 <= step < 2000
+    assert last_checkpoint(attempt) == str(attempt / "checkpoints" / f"step-{step:06d}")
+    assert not (attempt / "receipt.json").exists()
+    # What was trained before a resume counts, so that resuming buys no time.
+    again = {**job, "ceiling_s": 1.0, "resume_from": last_checkpoint(attempt)}
+    assert main(str(put_job(again, attempt))) == 6
+    assert lines(attempt / "metrics.jsonl")[-1]["step"] == step + 1
+
+
+def test_a_ceiling_that_is_not_reached_changes_nothing(base: Path, tmp_path: Path) -> None:
+    job = {**job_of(tmp_path, base), "ceiling_s": 3600.0}
+    assert main(str(put_job(job, tmp_path / "attempt"))) == 0
+
+
 def test_a_loss_that_is_not_finite_ends_it(base: Path, tmp_path: Path) -> None:
     attempt = tmp_path / "attempt"
     job = job_of(tmp_path, base, learning_rate=1e30, warmup_steps=0, max_grad_norm=1e9)

@@ -115,9 +115,23 @@ def test_stop_keeps_a_checkpoint_and_resume_goes_on(
     stopped = shell.run("stop", tmp_path)
     assert stopped["data"]["stopped"] is True
     driver.wait(timeout=60)
-    assert shell.run("stop", tmp_path)["data"]["stopped"] is False
-    shell.run("resume", tmp_path)
+    again = shell.run("stop", tmp_path)
+    assert again["data"]["stopped"] is False
+    assert again["data"]["summary"] == "nothing is running"
+    assert shell.run("resume", tmp_path)["data"]["summary"].startswith("trained 240 steps")
     assert read(tmp_path, "trained.json")["steps"] == 240
+    once_more = shell.run("resume", tmp_path)
+    assert once_more["data"]["summary"].startswith("nothing to resume: trained 240 steps")
+
+
+def test_nothing_to_stop_and_nothing_to_resume(shell: Shell, base: Path, tmp_path: Path) -> None:
+    make_run(tmp_path, base)
+    stopped = shell.run("stop", tmp_path)
+    assert stopped["data"]["summary"] == "nothing is running"
+    assert stopped["next"][0].startswith("tunegate go ")
+    body = shell.run("resume", tmp_path, code=2)
+    assert body["error"]["message"] == "nothing was trained yet, so nothing can go on"
+    assert body["error"]["hint"].startswith("tunegate go ")
 
 
 def test_a_trainer_that_exits_0_without_training_ends_with_code_8(

@@ -12,11 +12,12 @@ code.
 from tunegate.verbs.evaluate import eval
 from tunegate.verbs.finish import decide, record, report
 from tunegate.verbs.go import demo, go, status
+from tunegate.verbs.halt import resume, stop
 from tunegate.verbs.prepare import check, freeze, quote, research
 from tunegate.verbs.reference import explain, schema
 from tunegate.verbs.release import parse_waivers, release
 from tunegate.verbs.run import Result
-from tunegate.verbs.train import resume, stop, train, wire
+from tunegate.verbs.train import train, wire
 
 __all__ = [
     "Result",

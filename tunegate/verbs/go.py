@@ -15,6 +15,7 @@ from tunegate.stages import State
 from tunegate.store import sha256_file
 from tunegate.types import Json
 from tunegate.verbs import evaluate, finish, prepare, release, train
+from tunegate.verbs.halt import job_name, running_job
 from tunegate.verbs.run import Result, Run, recommended, show_path
 
 EXAMPLE = ("README.md", "answer.schema.json", "data", "prompts", "run.yaml")
@@ -100,6 +101,9 @@ def status(run: str | Path, *, show: Show = no_show) -> Result:
     where = "the run is complete" if first is None else f"next is {first.name}: {first.about}"
     if first is not None and found[first.name] is State.CLOSED:
         where = f"{first.name} keeps the gate closed"
+    running = running_job(opened)
+    if running is not None:
+        where = f"{job_name(running[1])} is running"
     if changed:
         where = f"changed since it was frozen: {', '.join(changed)}"
     data: Json = {"lines": lines, "stages": {name: str(state) for name, state in found.items()}}

@@ -1,4 +1,4 @@
-"""The wire test, the dry run, training, and how to stop it and go on."""
+"""The wire test, the dry run, and training."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any
 from tunegate import drive, frameworks, gate, memory, platforms
 from tunegate.drive import Show, no_show
 from tunegate.errors import (
+    BudgetReached,
     ChangedSinceRelease,
     GateClosed,
     NothingTrained,
     UsageError,
 )
-from tunegate.platforms import Host
 from tunegate.store import sha256_file
 from tunegate.types import Json, Status, Verdict
 from tunegate.verbs.prepare import (
@@ -31,7 +31,6 @@ from tunegate.verbs.release import authorise
 from tunegate.verbs.run import Result, Run, cache_dir, now, show_path
 
 WIRE_ROWS = 20
-STOP_GRACE_S = 60.0
 
 
 def wire(run: str | Path, *, tiny: bool = False, show: Show = no_show) -> Result:
@@ -179,12 +178,15 @@ def run_train(run: Run) -> Json:
     if number is None:
         number = max(run.store.attempts(), default=0) + 1
     job_dir = run.store.path(f"attempts/{number}")
+    ceiling_s = 3600 * float(quote["hours"]["ceiling"])
     if not host.poll(job_dir).running:
+        _refuse_spent(run, job_dir, ceiling_s)
         job = {
             **train_job(run, frozen),
             "attempt_dir": str(job_dir),
-            "resume_from": _last_checkpoint(job_dir),
+            "resume_from": last_checkpoint(job_dir),
             "checkpoint_every_s": quote["checkpoint"]["every_s"],
+            "ceiling_s": ceiling_s,
             "release_nonce": release["nonce"],
             "launched": time.time(),
             "training": training,
@@ -192,8 +194,7 @@ def run_train(run: Run) -> Json:
         }
         (job_dir / "receipt.json").unlink(missing_ok=True)
         drive.start(host, job_dir, job, python=run.python, cache_dir=cache_dir())
-    deadline_s = 3600 * float(quote["hours"]["ceiling"])
-    drive.wait(host, job_dir, show=run.show, deadline_s=deadline_s - _trained_s(job_dir))
+    drive.wait(host, job_dir, show=run.show, deadline_s=ceiling_s - _trained_s(job_dir))
     if run.store.digest("frozen.json#training") != training:
         raise ChangedSinceRelease(
             f"the run was frozen anew while attempt {number} trained; that attempt is kept, "
@@ -215,6 +216,17 @@ def _trained_s(job_dir: Path) -> float:
     """Seconds that an attempt has trained already, by its own metrics."""
     rows = drive.read_outputs(job_dir / "metrics.jsonl")
     return max((float(row["t_s"]) for row in rows), default=0.0)
+
+
+def _refuse_spent(run: Run, job_dir: Path, ceiling_s: float) -> None:
+    trained_s = _trained_s(job_dir)
+    if trained_s >= ceiling_s:
+        raise BudgetReached(
+            f"{trained_s / 3600:.3g} h are trained already, and the ceiling is "
+            f"{ceiling_s / 3600:.3g} h",
+            where=show_path(job_dir),
+            hint=f"raise limits.hours, then tunegate go {run.argument}, which trains on",
+        )
 
 
 def _checked_labels(run: Run) -> str:
@@ -244,7 +256,7 @@ def _problems(run: Run, number: int) -> list[str]:
     return problems
 
 
-def _last_checkpoint(job_dir: Path) -> str | None:
+def last_checkpoint(job_dir: Path) -> str | None:
     """The newest complete checkpoint: listed in checkpoints.jsonl and still on disk."""
     rows = drive.read_outputs(job_dir / "checkpoints.jsonl")
     for row in sorted(rows, key=lambda row: int(row["step"]), reverse=True):
@@ -278,48 +290,3 @@ def _trained(run: Run, number: int) -> Json:
     return run.store.write(
         "trained.json", payload, read=("frozen.json#training",), made=run.made("train")
     )
-
-
-def stop(run: str | Path, *, show: Show = no_show) -> Result:
-    """Stop the training that runs; what is saved is kept, and `resume` goes on."""
-    opened = Run(run, show=show)
-    others = [job for job in _other_jobs(opened) if platforms.load("local").poll(job).running]
-    for job in others:
-        platforms.load("local").stop(job, grace_s=STOP_GRACE_S)
-    host, job_dir = _newest(opened)
-    if job_dir is None or not host.poll(job_dir).running:
-        summary = f"stopped {others[0].name}" if others else "nothing is running"
-        return Result("stop", opened.argument, summary, {"stopped": bool(others)}, opened.next())
-    host.stop(job_dir, grace_s=STOP_GRACE_S)
-    last = _last_checkpoint(job_dir)
-    return Result(
-        "stop",
-        opened.argument,
-        f"stopped; the last checkpoint is {Path(last).name}"
-        if last
-        else "stopped before a checkpoint",
-        {"stopped": True, "checkpoint": last},
-        (f"tunegate resume {opened.argument}",),
-    )
-
-
-def resume(run: str | Path, *, show: Show = no_show) -> Result:
-    """Go on from the last complete checkpoint: the same batches, in the same order."""
-    opened = Run(run, show=show)
-    _, job_dir = _newest(opened)
-    if job_dir is None:
-        raise UsageError("nothing was trained yet", hint=f"tunegate train {opened.argument}")
-    return train(run, show=show)
-
-
-def _other_jobs(run: Run) -> list[Path]:
-    """Folders of the wire test and of the jobs that answer."""
-    evidence = [run.store.path("evidence/wire"), run.store.path("evidence/wire-tiny")]
-    jobs = run.store.path("eval/jobs")
-    return evidence + ([path for path in jobs.iterdir() if path.is_dir()] if jobs.is_dir() else [])
-
-
-def _newest(run: Run) -> tuple[Host, Path | None]:
-    numbers = run.store.attempts()
-    host = platforms.load(run.spec.platform)
-    return host, run.store.path(f"attempts/{numbers[-1]}") if numbers else None

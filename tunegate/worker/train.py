@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tunegate.errors import BudgetReached
 from tunegate.types import Example, Json
 from tunegate.worker import checkpoint, probe
 from tunegate.worker.emit import Emit, now_iso, write_durably, write_json
@@ -50,8 +51,9 @@ def train(job: Json, emit: Emit) -> None:
     """Train as the job says, from its checkpoint where it names one; leaves adapter and receipt.
 
     Raises: DataError, UsageError for inputs; ChangedSinceRelease where labels or checkpoint are not
-    those of the release; TrainerError (`diverged`, `disk_full`, `out_of_memory`);
-    KeyboardInterrupt, after a checkpoint, where the process was told to stop.
+    those of the release; TrainerError (`diverged`, `disk_full`, `out_of_memory`); after a
+    checkpoint, KeyboardInterrupt where the process was told to stop, and BudgetReached where
+    `ceiling_s` seconds are trained.
     """
     rows = list(examples(job, "train"))
     verify_labels(job, rows)
@@ -77,6 +79,7 @@ class _Training:
         self.order = Order(len(rows), self.settings["batch_size"], self.settings["seed"])
         self.planned = self.order.total_steps(self.settings)
         self.every_s = float(job.get("checkpoint_every_s") or math.inf)
+        self.ceiling_s = float(job.get("ceiling_s") or math.inf)
         self.started, self.began = now_iso(), time.monotonic()
         self.spent_s = 0.0
         self.step_s: list[float] = []
@@ -121,14 +124,29 @@ class _Training:
         self._count(step, result, rows=len(batch), rate=rate)
         validate = self._validates(step)
         due = time.monotonic() - self.saved_at >= self.every_s
+        ends = self.told_to_stop or (self._trained_s() > self.ceiling_s and step < self.planned)
         # The first step is saved too: a save that cannot work must fail before hours are spent.
-        if validate or due or self.told_to_stop or step in (1, self.planned):
+        if validate or due or ends or step in (1, self.planned):
             self._save()
+        if ends:
+            self._end_early(step)
+        if validate:
+            self._validate()
+
+    def _end_early(self, step: int) -> None:
         if self.told_to_stop:
             self.emit.log(f"told to stop; step {step} is saved")
             raise KeyboardInterrupt
-        if validate:
-            self._validate()
+        # The driver keeps the ceiling too; this holds where the driver has died.
+        raise BudgetReached(
+            f"stopped at step {step} of {self.planned}: {self._trained_s() / 3600:.3g} h are "
+            f"trained, and the ceiling is {self.ceiling_s / 3600:.3g} h",
+            hint="that step is saved; raise limits.hours, and tunegate go trains on from it",
+        )
+
+    def _trained_s(self) -> float:
+        """Seconds of training, those before a resume included."""
+        return self.spent_s + time.monotonic() - self.began
 
     def _count(self, step: int, result: StepResult, *, rows: int, rate: float) -> None:
         state = self.state
@@ -162,7 +180,7 @@ class _Training:
         return bool(self.held and due)
 
     def _save(self) -> None:
-        self.state["train_s"] = round(self.spent_s + time.monotonic() - self.began, 3)
+        self.state["train_s"] = round(self._trained_s(), 3)
         line = checkpoint.save(
             self.dir, self.stepper, self.state, best_dir=self.best_dir, emit=self.emit
         )
@@ -239,7 +257,7 @@ class _Training:
             "effect": probe.effect(self.stepper.base, self.rows[:PROBES]),
             "started": self.started,
             "ended": now_iso(),
-            "train_s": round(self.spent_s + time.monotonic() - self.began, 3),
+            "train_s": round(self._trained_s(), 3),
             "peak_memory_gib": probe.peak_memory_gib(),
             "step_s_median": _median(self.step_s),
             "save_s_median": _median(self.save_s),
