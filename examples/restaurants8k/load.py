@@ -59,6 +59,8 @@ WHOLE: dict[str, int | None] = {"test": None, "validation": 400, "train": None}
 """Rows of each split, in the order in which they are taken; None: all that may be taken."""
 TOO_NEAR = 0.8
 """Share of words in common from which two messages count as one."""
+STRETCH = 13
+"""Words in a row; two messages that share half of the shorter one's stretches count as one."""
 
 ATTRIBUTION = f"""\
 # RESTAURANTS-8K
@@ -75,7 +77,8 @@ https://creativecommons.org/licenses/by/4.0/
 Changes made: spans were cut out and put into the form that Tunegate reads; what the desk had just
 asked for stands in a line before the message; a message that is there more than once was taken
 once; validation rows were held out of the training rows; training rows whose message is also in
-the test rows, or almost is, were left out. Messages are unchanged.
+the test rows, or almost is, were left out. Messages are unchanged, but for a carriage return in
+one, which is now a space.
 """
 
 
@@ -90,7 +93,8 @@ class Message:
     @property
     def prompt(self) -> str:
         """The message as the model reads it."""
-        return f"Asked for: {', '.join(self.asked)}\n{self.text}" if self.asked else self.text
+        text = re.sub(r"\s*\r\s*", " ", self.text)
+        return f"Asked for: {', '.join(self.asked)}\n{text}" if self.asked else text
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -198,6 +202,7 @@ def pick(rows: Sequence[Message], count: int | None, held_out: list[Message]) ->
     """The first `count` messages by rank, each once, that are not too near a held-out one."""
     taken: dict[str, Message] = {}
     texts = {plain(row.text) for row in held_out}
+    long = [found for row in held_out if (found := stretches(row.prompt))]
     by_size: dict[int, list[set[str]]] = {}
     for row in held_out:
         own = words(row.prompt)
@@ -208,7 +213,8 @@ def pick(rows: Sequence[Message], count: int | None, held_out: list[Message]) ->
         key = plain(row.text) if count is not None else plain(row.prompt)
         if key in taken or plain(row.text) in texts or is_near(words(row.prompt), by_size):
             continue
-        taken[key] = row
+        if not repeats(stretches(row.prompt), long):
+            taken[key] = row
     if count is not None and len(taken) < count:
         raise ValueError(f"only {len(taken)} rows are left, {count} are needed")
     return list(taken.values())
@@ -224,6 +230,11 @@ def is_near(own: set[str], by_size: dict[int, list[set[str]]]) -> bool:
     )
 
 
+def repeats(own: set[str], others: list[set[str]]) -> bool:
+    """Has one of the others half of the shorter one's stretches in common?"""
+    return bool(own) and any(2 * len(own & other) >= min(len(own), len(other)) for other in others)
+
+
 def rank(text: str, purpose: str) -> str:
     """A number that orders texts without a random generator."""
     return hashlib.sha256(f"{purpose}\0{text}".encode()).hexdigest()
@@ -237,6 +248,12 @@ def plain(text: str) -> str:
 def words(text: str) -> set[str]:
     """The different words of a text."""
     return set(plain(text).split())
+
+
+def stretches(text: str) -> set[str]:
+    """Every STRETCH words in a row of a text."""
+    row = plain(text).split()
+    return {" ".join(row[start : start + STRETCH]) for start in range(len(row) - STRETCH + 1)}
 
 
 def write(splits: dict[str, list[Message]], into: Path) -> None:

@@ -20,11 +20,16 @@ def shown(task: Json, count: int, *pairs: tuple[str, str]) -> list[str | None]:
 JSON: Json = {"answer": "json", "schema": None, "class": None, "labels": None}
 
 
-def test_without_classes_every_set_of_keys_is_shown_before_one_comes_twice() -> None:
-    empty = [(text, "{}") for text in ("a", "b", "c")]
-    long = ("a table for two on Monday", '{"people": "two", "date": "Monday"}')
-    found = shown(JSON, 4, *empty, long, ("for three people", '{"people": "three"}'))
-    assert found == ["{}", long[1], '{"people": "three"}', "{}"]
+def test_without_classes_sets_of_keys_are_shown_by_their_frequency() -> None:
+    empty = [("no", "{}")] * 40
+    days = [("Monday", '{"date": "Monday"}')] * 20
+    both = [("two on Monday", '{"people": "two", "date": "Monday"}')] * 4
+    found = shown(JSON, 8, *both, *days, *empty)
+    # Turns: 1/40, 4/40, 7/40 of the empty answer; 1/20, 4/20 of the day; 1/4 of both, with 10/40.
+    assert found == [
+        "{}", days[0][1], "{}", "{}", days[0][1], both[0][1], "{}", "{}"
+    ]  # fmt: skip
+    assert shown(JSON, 99, *both, *days, *empty).count(both[0][1]) == 4
 
 
 def test_with_classes_every_class_is_shown_before_one_comes_twice() -> None:

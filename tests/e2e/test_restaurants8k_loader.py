@@ -97,6 +97,9 @@ def test_rows_of_the_official_form_become_answers(loader: ModuleType) -> None:
         assert found == {"id": "test-0001", "prompt": prompt, "completion": answer}
 
 
+LONG = "please cancel the lunch that I booked for Tuesday at noon under the name of"
+
+
 def stand_in(loader: ModuleType) -> dict[str, list[Any]]:
     """Small files in which test shares two messages with train, one of them spelt otherwise."""
     days = ("Monday", "Tuesday", "Friday", "Sunday")
@@ -113,9 +116,11 @@ def stand_in(loader: ModuleType) -> dict[str, list[Any]]:
         official("13", asked=("time",), time="13"),
         official("Yes, please: book it!"),
         official("is dish 3 vegan 21 please"),  # almost a test row
+        official(f"{LONG} Davina, our guest"),  # shares a long stretch with one
         own[0],  # twice
     ]
     test += [official("13", asked=("people",), people="13"), official("yes please book it")]
+    test.append(official(f"{LONG} Clement and his wife"))
     both = {"train": train, "test": test}
     return {name: [loader.message(row) for row in rows] for name, rows in both.items()}
 
@@ -127,10 +132,10 @@ def test_what_both_official_files_have_is_counted_and_left_out(loader: ModuleTyp
     splits = loader.select(files, sizes)
     assert list(splits) == ["train", "validation", "test"]
     texts = {name: [normal(row.text) for row in rows] for name, rows in splits.items()}
-    assert len(texts["test"]) == 22  # no official test row is lost or changes sides
+    assert len(texts["test"]) == 23  # no official test row is lost or changes sides
     assert len(texts["validation"]) == 6
     assert not {"13", "yes please book it"} & set(texts["train"] + texts["validation"])
-    assert "is dish 3 vegan 21 please" not in texts["train"] + texts["validation"]
+    assert not [text for text in texts["train"] if text.startswith(("is dish", "please cancel"))]
     for name, found in texts.items():
         others = {text for other, rows in texts.items() if other != name for text in rows}
         assert len(set(found)) == len(found)
@@ -144,8 +149,8 @@ def test_a_sample_depends_on_the_messages_and_not_on_their_order(loader: ModuleT
     sizes = {"test": 5, "validation": 4, "train": 9}
     again = {name: rows[::-1] for name, rows in files.items()}
     assert loader.select(files, sizes) == loader.select(again, sizes)
-    with pytest.raises(ValueError, match="only 22 rows are left, 23 are needed"):
-        loader.select(files, {**sizes, "test": 23})
+    with pytest.raises(ValueError, match="only 23 rows are left, 24 are needed"):
+        loader.select(files, {**sizes, "test": 24})
 
 
 def test_the_split_is_frozen(repository: Path, public_data: Path, odd_path: Path) -> None:
