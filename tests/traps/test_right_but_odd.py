@@ -127,6 +127,21 @@ def test_labels_in_the_questions_and_new_layouts_are_told_only(tmp_path):
     assert "lay out JSON in different ways" in told
 
 
+def test_keys_that_the_schema_lets_be_left_out_are_not_told(tmp_path):
+    text = {"type": "string"}
+    schema = {"type": "object", "properties": {"day": text, "hour": text}}
+    task = {"answer": "json", "schema": schema, "class": None, "escape": None, "labels": None}
+    answers = ("{}", '{"day": "1"}', '{"hour": "2"}', '{"day": "1", "hour": "2"}')
+    rows = [chat(f"Question {n}, number {n}", answers[n % 4]) for n in range(12)]
+    inputs = run(tmp_path / "open", train=rows, task=task)
+    told = [warning.message for warning in green(inputs, ["data_lint"])["data_lint"].warnings]
+    assert [message for message in told if "different sets of keys" in message]
+    closed = {**task, "schema": {**schema, "additionalProperties": False}}
+    inputs = run(tmp_path / "closed", train=rows, task=closed)
+    told = [warning.message for warning in green(inputs, ["data_lint"])["data_lint"].warnings]
+    assert not [message for message in told if "different sets of keys" in message]
+
+
 def test_a_folder_with_an_odd_name_passes(odd_path):
     green(run(odd_path, trainer=Trainer(own_encoder)))
 

@@ -64,6 +64,7 @@ def observe(inputs: CheckInputs) -> Json:
         "gold": gold.to_json(),
         "declared": Split("train", task=task, system=None).targets.declared,
         "escape": task.get("escape"),
+        "optional_keys": _has_optional_keys(task.get("schema") or {}),
         "has_prompt": inputs.system is not None,
         "named_files": {name: frozen["data"][name]["path"] for name in splits},
     }
@@ -230,6 +231,12 @@ def _raw_validation(rows: list[Json], file: str) -> Iterator[Finding]:
         )
 
 
+def _has_optional_keys(schema: Json) -> bool:
+    """The schema says itself which keys an answer may leave out, and takes no others."""
+    required, known = schema.get("required", ()), schema.get("properties", {})
+    return schema.get("additionalProperties") is False and len(required) < len(known)
+
+
 def _key_drift(observation: Json) -> Iterator[Finding]:
     """Splits whose answers write the same keys in another case."""
     known: dict[str, tuple[str, str]] = {}
@@ -249,7 +256,7 @@ def _whole_warnings(name: str, file: str, seen: Json, observation: Json) -> Iter
     targets = seen["targets"]
     if seen["line_ends"]["crlf"]:
         yield Finding(f"{seen['line_ends']['crlf']:,} lines end in CRLF", file, "save with LF")
-    if len(targets["key_sets"]) > 1:
+    if len(targets["key_sets"]) > 1 and not observation.get("optional_keys"):
         shown = "; ".join(f"{keys} ({count:,})" for keys, count in targets["key_sets"].items())
         yield Finding(f"answers have different sets of keys: {shown}", file)
     if len(targets["styles"]) > 1:

@@ -34,7 +34,7 @@ RULE_TITLES = {
     ("general_loss", "data"): "Keep the gain and win back what was lost",
     ("slice_loss", "data"): "Add rows of the sort that was lost",
     ("still_falling", "one_knob"): "Train longer, and change nothing else",
-    ("accuracy_short", "data"): "Improve the data of the weakest classes",
+    ("accuracy_short", "data"): "Improve the data where most goes wrong",
 }
 """Titles of steps that say more with the rule that led to them."""
 
