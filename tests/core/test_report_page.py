@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from functools import cache
 from html.parser import HTMLParser
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -160,7 +161,7 @@ def test_labels_and_keys_from_outside_are_escaped_too() -> None:
     table = [line for line in markdown(found, {}).splitlines() if line.startswith("|")]
     assert any("alert(3)" in line for line in table)
     for line in table:
-        assert len(re.findall(r"(?<!\\)\|", line)) in (4, 5, 6)
+        assert len(re.findall(r"(?<!\\)\|", line)) in (4, 5, 6, 7)
 
 
 def test_an_address_in_a_reason_is_text_and_no_link(report: Json, run: Json) -> None:
@@ -208,6 +209,46 @@ def test_every_part_of_the_run_is_on_the_page(run: Json, html: str) -> None:
     for part in ("robin", "rows were written one by one", "2.13.0", "checkpoint of step 85"):
         assert part in text
     assert text.count("Waived by a person") == 1
+
+
+def test_the_markdown_report_holds_the_same_parts(report: Json, run: Json) -> None:
+    text = markdown(report, run)
+    for heading in ("Columns", "Classes", "Failures", "Gates", "Not looked at", "Memory"):
+        assert f"\n## {heading}" in text
+    for part in ("the gain aimed at is 20 points", "rows were written one by one", "robin"):
+        assert part in text
+    assert "| activations | 1.236 |" in text and "paraphrases" in text
+    wrong = report["failures"][0]
+    line = next(line for line in text.splitlines() if line.startswith(f"| {wrong['id']} |"))
+    assert words.cell(wrong["others"]["raw"]["output"]) in line
+    assert "\n\n\n" not in text.strip()
+
+
+def test_two_readings_that_agree_are_shown_once() -> None:
+    for name, shown in (("no_gain", 0), ("format_only", 1)):
+        found = reports()[name]
+        text = Seen(page(found, run=eval_run.run(found))).text
+        assert text.count("Accuracy, read tolerantly") == shown
+        assert ("no column has more rows right" in text) is (not shown)
+
+
+def test_a_gain_that_cost_something_says_so_at_the_top(report: Json, run: Json) -> None:
+    lost = copy.deepcopy(report)
+    for pair in lost["pairs"]:
+        if pair["slice"] == "general" and pair["b"] == "raw":
+            pair.update(difference=-0.2, low=-0.3, high=-0.1, significant=True)
+    assert "Gain shown, with a loss on general" in Seen(page(lost, run=run)).text
+    assert "Gain shown, not yet enough" in Seen(page(report, run=run)).text
+
+
+def test_every_head_of_a_table_says_what_it_is_the_head_of(html: str) -> None:
+    assert re.findall(r"<th(?![^>]*scope=)[ >]", html) == []
+    levels = [int(level) for level in re.findall(r"<h([1-6])", html)]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    for tag in re.findall(r"<svg[^>]*>", html):
+        inside = 'preserveAspectRatio="none"' in tag or 'overflow="visible"' in tag
+        assert "aria-hidden" in tag or "aria-label" in tag or inside or 'height="100%"' in tag
 
 
 def test_trained_tokens_are_marked(run: Json, html: str) -> None:

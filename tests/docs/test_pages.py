@@ -95,3 +95,37 @@ def test_make_targets_that_pages_name_exist() -> None:
         )
     }
     assert {"demo", "test", "check"} <= named <= targets
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (REPOSITORY / "docs" / "README.md").read_text(encoding="utf-8")
+    pages = {path.name for path in (REPOSITORY / "docs").glob("*.md")} - {"README.md"}
+    assert pages <= set(re.findall(r"\]\(([^)/]+\.md)\)", index))
+
+
+def test_the_least_run_file_is_one(tmp_path: Path) -> None:
+    from tunegate.spec import read_spec
+
+    page = (REPOSITORY / "docs" / "run-file.md").read_text(encoding="utf-8")
+    lines = [line[4:] for line in page.splitlines() if line.startswith("    ")]
+    example = "\n".join(line for line in lines if not line.startswith("#"))
+    for name in ("train.jsonl", "validation.jsonl", "test.jsonl", "system.txt"):
+        (tmp_path / name).touch()
+    (tmp_path / "run.yaml").write_text(example, encoding="utf-8")
+    assert read_spec(tmp_path / "run.yaml").task.labels == ["order_status", "return_item", "other"]
+
+
+def test_the_rules_of_decision_speak_of_known_thresholds() -> None:
+    from tunegate.decide.rules import RULES
+    from tunegate.decide.thresholds import THRESHOLDS
+
+    named = {name for rule in RULES for name in re.findall(r"`(\w+)`", rule.when)}
+    assert named and named <= set(THRESHOLDS)
+    assert set(THRESHOLDS) - named == {"patience"}  # told beside the table
+
+
+def test_a_picture_of_a_page_says_what_it_shows() -> None:
+    for path in (REPOSITORY / "docs" / "images").glob("*.svg"):
+        text = path.read_text(encoding="utf-8")
+        assert "<title" in text and "<desc" in text and "prefers-color-scheme: dark" in text
+        assert not re.search(r"(?:href|src)=|@import|url\(", text)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +17,8 @@ from shell import Shell, read, wait_for
 from toys_model import make_base, make_run
 
 pytest.importorskip("torch", reason="torch is not installed")
+
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 STUB = '''
 """A trainer that says it is done and did nothing."""
@@ -57,6 +62,31 @@ def test_go_ends_in_a_report_and_a_decision(shell: Shell, finished: Path) -> Non
     status = shell.run("status", finished)
     assert set(status["data"]["stages"].values()) == {"done"}
     assert status["next"] == [f"tunegate report {shlex.quote(str(finished))}"]
+
+
+def test_the_page_about_python_does_what_it_says(
+    shell: Shell, finished: Path, tmp_path: Path
+) -> None:
+    page = (REPOSITORY / "docs/python.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 4
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "mail").symlink_to(finished)
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(blocks)],
+        cwd=tmp_path,
+        env={**shell.environment, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    report = read(finished, "report.json")
+    accuracy = report["slices"]["test"]["columns"]["tuned"]["strict"]["accuracy"]
+    for said in ("gate 2:", report["headline"], f"{accuracy['rate']} {accuracy['low']}", " of "):
+        assert said in done.stdout
+    assert re.search(r"^(usage|file_missing) 2 ", done.stdout, flags=re.MULTILINE)
 
 
 def test_every_row_is_answered_once_in_every_column(finished: Path) -> None:

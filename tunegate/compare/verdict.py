@@ -166,6 +166,8 @@ def _rates(tuned: Json, raw: Json) -> Iterator[tuple[bool, str]]:
     for name, after, before in pairs:
         if after is None or before is None or after["rate"] is None or before["rate"] is None:
             continue
+        if after["rate"] == before["rate"] == 1:
+            continue  # nothing was left to gain
         yield (
             after["low"] > before["high"],
             f"{name}: {percent(before['rate'])} to {percent(after['rate'])} "

@@ -27,6 +27,8 @@ class Rule:
 
     name: str
     next: str
+    when: str
+    """When it fires, for docs/decisions.md; thresholds by name."""
     test: Callable[[Facts], tuple[bool, str]]
     """(fired, one sentence with the numbers)."""
 
@@ -269,17 +271,90 @@ def _short(facts: Facts) -> tuple[bool, str]:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("unmeasured", "fix_eval", _unmeasured),
-    Rule("truncated", "fix_eval", _truncated),
-    Rule("worse", "stop", _worse),
-    Rule("too_few_rows", "fix_eval", _too_few),
-    Rule("base_suffices", "stop", _base_suffices),
-    Rule("no_gain", "data", _no_gain),
-    Rule("general_loss", "data", _loss("rule")),
-    Rule("slice_loss", "data", _loss("class")),
-    Rule("gap_closed", "serve", _gap_closed),
-    Rule("format_lags", "preference", _format_lags),
-    Rule("still_falling", "one_knob", _still_falling),
-    Rule("accuracy_short", "data", _short),
+    Rule(
+        "unmeasured",
+        "fix_eval",
+        "the raw or the tuned column was not evaluated, or every output of the tuned "
+        "column equals the base's",
+        _unmeasured,
+    ),
+    Rule(
+        "truncated",
+        "fix_eval",
+        "more than `truncated` of the tuned outputs were cut by the length limit; the "
+        "base's cuts count only where the gain disappears once answers are read "
+        "tolerantly",
+        _truncated,
+    ),
+    Rule(
+        "worse",
+        "stop",
+        "the tuned model is worse than the base, and the paired test shows it",
+        _worse,
+    ),
+    Rule(
+        "too_few_rows",
+        "fix_eval",
+        "the tuned model leads by `smallest_change` or more, and the paired test cannot "
+        "show it on so few rows",
+        _too_few,
+    ),
+    Rule(
+        "base_suffices",
+        "stop",
+        "no gain of `smallest_change` is shown, and the base with its best prompt reaches "
+        "`target_accuracy`, or a teacher was run and is not shown to be better than the "
+        "base",
+        _base_suffices,
+    ),
+    Rule(
+        "no_gain",
+        "data",
+        "no gain of `smallest_change` or more over the base is shown",
+        _no_gain,
+    ),
+    Rule(
+        "general_loss",
+        "data",
+        "on a slice that is scored by rule (general ability) the tuned model is worse "
+        "than the base, and the paired test shows it",
+        _loss("rule"),
+    ),
+    Rule(
+        "slice_loss",
+        "data",
+        "the same on a slice of the task itself, such as adversarial rows",
+        _loss("class"),
+    ),
+    Rule(
+        "gap_closed",
+        "serve",
+        "the interval of the difference to the teacher lies above minus `teacher_margin`; "
+        "where the teacher is no yardstick, the interval of the accuracy lies above "
+        "`target_accuracy`",
+        _gap_closed,
+    ),
+    Rule(
+        "format_lags",
+        "preference",
+        "the gap is closed once answers are read tolerantly, and the strict accuracy is "
+        "more than `format_gap` below the tolerant one, or more than that share of the "
+        "answers do not fit the schema",
+        _format_lags,
+    ),
+    Rule(
+        "still_falling",
+        "one_knob",
+        "the goal is not reached, the validation loss fell by `still_falling` or more in "
+        "its last interval and is at its lowest, and no knob was turned since the data "
+        "last changed",
+        _still_falling,
+    ),
+    Rule(
+        "accuracy_short",
+        "data",
+        "nothing above fires",
+        _short,
+    ),
 )
 """In order; the last one always fires."""

@@ -21,8 +21,14 @@ THRESHOLDS: Mapping[str, tuple[float, str]] = {
         "House default, used where no teacher is a yardstick: none was run, it made the gold, or "
         "it is not shown to lead the base by more than teacher_margin.",
     ),
-    "format_gap": (0.02, "AR-4: a strict-tolerant gap above two points has to be explained."),
-    "truncated": (0.01, "AR-4: above one output in a hundred cut, a column is not graded fairly."),
+    "format_gap": (
+        0.02,
+        "House default: a strict-tolerant gap above two points has to be explained.",
+    ),
+    "truncated": (
+        0.01,
+        "House default: above one output in a hundred cut, a column is not graded fairly.",
+    ),
     "still_falling": (
         0.05,
         "House default: the validation loss fell by a twentieth in its last interval.",
