@@ -9,6 +9,7 @@ its one file, and returns a `Result`; what goes wrong is a `TunegateError` with 
 code.
 """
 
+from tunegate.verbs.begin import init
 from tunegate.verbs.evaluate import eval
 from tunegate.verbs.finish import decide, record, report
 from tunegate.verbs.go import demo, go, status
@@ -28,6 +29,7 @@ __all__ = [
     "explain",
     "freeze",
     "go",
+    "init",
     "parse_waivers",
     "quote",
     "record",

@@ -18,6 +18,7 @@ from tunegate.errors import EXIT_CODES
 
 VERBS: dict[str, str] = {
     "demo": "Fine-tune a small model on the bundled triage task, from file to report.",
+    "init": "Write a run file for rows of your own, and split them.",
     "go": "Run every allowed stage in order, until a person is needed or the run is done.",
     "status": "Say where the run stands and which commands are allowed next.",
     "freeze": "Pin every input of the run by digest and resolve every setting.",
@@ -38,7 +39,7 @@ VERBS: dict[str, str] = {
 }
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "Start here": ("demo", "go", "status"),
+    "Start here": ("demo", "init", "go", "status"),
     "Stages, in the order in which `go` runs them": (
         *("freeze", "research", "check", "wire", "quote", "release", "train"),
         *("eval", "report", "decide", "record"),
@@ -97,7 +98,7 @@ def cli() -> None:
     """Run a fine-tune that proves itself before it spends.
 
     RUN is a run file, or a folder that holds run.yaml; left out, it is the folder you are in.
-    Start with `tunegate demo`.
+    Start with `tunegate demo`, or with `tunegate init` for rows of your own.
     """
     context = click.get_current_context()
     if context.invoked_subcommand is None:
