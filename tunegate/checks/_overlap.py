@@ -125,7 +125,7 @@ class Overlaps:
     def add(self, split: str, line: int, text: str, meta: Mapping[str, Any], *, held: bool) -> None:
         """Take in one row. Rows with `held=False` come after all others."""
         if self.key is not None and meta.get(self.key) is not None:
-            self._groups.setdefault(split, set()).add(str(meta[self.key]))
+            self._group(split, str(meta[self.key]), held=held)
         row = _Held(split, line, text, words(text))
         if held:
             self._held.append(row)
@@ -133,6 +133,12 @@ class Overlaps:
             index = self._ready()
             row.words = without_prefix(row.words, self._prefixes)
             self._compare(row, index)
+
+    def _group(self, split: str, name: str, *, held: bool) -> None:
+        """Keep a group's name; one of training rows only where another split has it too."""
+        names = self._groups.setdefault(split, set())
+        if held or any(name in other for other in self._groups.values()):
+            names.add(name)
 
     def _ready(self) -> _Index:
         """The index over the held-out rows, which are compared with each other as it is made."""

@@ -10,6 +10,7 @@ from heapq import heappush, heappushpop
 from itertools import pairwise
 
 from tunegate.checks._characters import normal, odd, visible
+from tunegate.checks._firsts import Firsts
 from tunegate.checks._rules import wrong_rule
 from tunegate.checks._targets import Targets
 from tunegate.types import Json, Row, Turn
@@ -25,7 +26,7 @@ OUTLIER_TIMES, OUTLIER_CHARACTERS = 10, 4_000
 
 
 class Split:
-    """Counts over the rows of one split. Its memory is a hash or two for each row."""
+    """Counts over the rows of one split, in memory that does not grow with them."""
 
     def __init__(
         self,
@@ -54,9 +55,7 @@ class Split:
         self.rows_with_system = 0
         self.lengths: Counter[int] = Counter()
         self.longest: list[tuple[int, int]] = []
-        self._first: dict[int, tuple[int, str | None]] = {}
-        self._whole: dict[int, int] = {}
-        self._ids: dict[str, int] = {}
+        self._first, self._whole, self._ids = Firsts(), Firsts(), Firsts()
         self._columns: dict[str, tuple[str, bool, int]] = {}
         self._questions: set[int] = set()
         self._answers: set[int] = set()
@@ -167,18 +166,18 @@ class Split:
         said = tuple((turn.role, normal(turn.content)) for turn in before if turn.role != "system")
         key = hash(said or normal(row.text or ""))
         shown = None if answer is None else self.targets.canonical(answer)
-        first = self._whole.setdefault(hash((key, shown)), row.line)
+        first, _ = self._whole.first(hash((key, shown)), row.line)
         if first != row.line:
             self.problem("repeated", row.line, f"line {first}")
             return
-        line, other = self._first.setdefault(key, (row.line, label))
+        line, other = self._first.first(key, row.line, label)
         if label is not None and other is not None and other != label:
             self.problem("conflict", row.line, f"{label!r} here and {other!r} in line {line}")
 
     def _identity(self, row: Row) -> None:
         name = row.meta.get("id")
         if name is not None:
-            first = self._ids.setdefault(str(name), row.line)
+            first, _ = self._ids.first(hash(str(name)), row.line)
             if first != row.line:
                 self.problem("same_id", row.line, f"{name!r} as in line {first}")
         for key, value in row.meta.items():
@@ -187,6 +186,11 @@ class Split:
             text = repr(value)[:200]
             known, constant, times = self._columns.get(key, (text, True, 0))
             self._columns[key] = (known, constant and known == text, times + 1)
+
+    def close(self) -> None:
+        """Forget which rows were seen."""
+        for firsts in (self._first, self._whole, self._ids):
+            firsts.close()
 
     def to_json(self) -> Json:
         return {

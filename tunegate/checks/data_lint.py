@@ -87,6 +87,7 @@ def _observe_split(inputs: CheckInputs, split: Split, gold: Gold) -> Json:
     ends = {"crlf": 0, "lf": 0}
     for _, _, raw in raw_lines(path):
         ends["crlf" if raw.endswith(b"\r\n") else "lf"] += 1
+    split.close()
     return {**split.to_json(), "line_ends": ends}
 
 

@@ -28,7 +28,7 @@ TOKEN_NAMES = ("bos_token", "eos_token", "pad_token", "unk_token")
 MAX_CACHED_PIECES = 16_384
 """Texts between two special tokens whose ids are kept: the system prompt, labels, role names."""
 
-RECENT_CHARACTERS = 2_000_000
+RECENT_CHARACTERS = 1_000_000
 """Of the texts encoded last, so many are remembered with their ids, and up to twice as many: what
 a trainer has just been fed is what a check compares it with.
 """
