@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -87,6 +88,48 @@ def test_the_page_about_python_does_what_it_says(
     for said in ("gate 2:", report["headline"], f"{accuracy['rate']} {accuracy['low']}", " of "):
         assert said in done.stdout
     assert re.search(r"^(usage|file_missing) 2 ", done.stdout, flags=re.MULTILINE)
+
+
+def test_the_tutorial_shows_what_the_commands_say_today(
+    shell: Shell, base: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its transcript is of the demo, so first lines are compared with their figures taken out."""
+    from tunegate import verbs
+
+    for name in ("TUNEGATE_CACHE", "TUNEGATE_HOME"):
+        monkeypatch.setenv(name, shell.environment[name])
+    folder = tmp_path / "run"
+    shutil.copytree(finished, folder)
+    calls = {
+        "freeze": lambda: verbs.freeze(folder),
+        "research": lambda: verbs.research(folder),
+        "check": lambda: verbs.check(folder),
+        "wire": lambda: verbs.wire(folder),
+        "raw": lambda: verbs.eval(folder, column="raw"),
+        "dry_run": lambda: verbs.train(folder, dry_run=True),
+        "quote": lambda: verbs.quote(folder),
+        "release": lambda: verbs.release(folder),
+        "train": lambda: verbs.train(folder),
+        "record": lambda: verbs.record(folder),
+        "report": lambda: verbs.report(folder),
+    }
+    kept = json.loads((REPOSITORY / "docs/transcripts/tutorial.json").read_text(encoding="utf-8"))
+    steps = {step["name"]: step for step in kept["steps"]}
+    for name, call in calls.items():
+        before = bare(steps[name]["stdout"].splitlines()[0])
+        now = bare(call().summary.replace(str(base), "/base"))
+        assert before == now, f"{name}: run docs/keep_transcript.py again"
+    shown = {line.split()[0] for line in memory_lines(steps["quote"]["stdout"])}
+    assert shown >= {"weights", "activations", "sum", "measured", "headroom"}
+
+
+def bare(sentence: str) -> list[str]:
+    """Its words, without figures, paths, names and what hangs on them."""
+    return re.findall(r"(?<![\w:/.-])[a-z]+(?![\w:/-])", sentence)
+
+
+def memory_lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if " GiB" in line]
 
 
 def test_every_row_is_answered_once_in_every_column(finished: Path) -> None:

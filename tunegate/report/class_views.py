@@ -112,7 +112,8 @@ def broken(report: Json, name: str) -> list[Json]:
 
 def failure_groups(report: Json) -> Json:
     """The tuned column's failures: those shown at once, those behind a click, and the totals."""
-    rows = [{**row, "others": row.get("others") or {}} for row in report["failures"]]
+    # Reports of earlier versions lack the last two.
+    rows = [{"others": {}, "fields": None, **row} for row in report["failures"]]
     total = sum(report["failures_total"].values())
     return {
         "first": rows[:FIRST_FAILURES],
