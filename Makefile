@@ -81,5 +81,5 @@ $(VENV)/ready: $(LOCKED) | $(BIN)/python
 
 comma := ,
 $(VENV)/ready-dev: $(LOCKED) | $(BIN)/python
-	$(call install,train$(comma)dev)
+	$(call install,train$(comma)parquet$(comma)dev)
 	@touch $(VENV)/ready $@

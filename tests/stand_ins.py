@@ -17,7 +17,7 @@ from typing import Any
 from tests import toys
 from tunegate.checks import CheckInputs, load
 from tunegate.types import IGNORED, Example, Json, Row, Verdict
-from tunegate.worker.rows import read_rows
+from tunegate.worker.rows import columns_of, read_rows
 from tunegate.worker.template import Template
 from tunegate.worker.tokens import Tokenizer, load_tokenizer, stop_ids
 
@@ -41,7 +41,8 @@ class Trainer:
         source = frozen["template"]["training_source"] or frozen["template"]["source"]
         template = Template(source, **tokenizer.special_tokens)
         path = Path(job["data_dir"]) / frozen["data"]["train"]["path"]
-        rows = read_rows(path, system=frozen["prompt"]["system"])
+        columns = columns_of(frozen, "train")
+        rows = read_rows(path, system=frozen["prompt"]["system"], columns=columns)
         examples = self.order([self._fit(self.prepare(row, tokenizer, template)) for row in rows])
         for start in range(0, len(examples), 4):
             batch = examples[start : start + 4]
@@ -64,8 +65,9 @@ class Trainer:
 
 def _texts(row: Row, template: Template) -> tuple[str, str]:
     """The prompt and the whole text of a row that ends with its answer."""
-    prompt = template.render(row.prompt, add_generation_prompt=True)
-    return prompt, template.render(row.turns, add_generation_prompt=False)
+    tools = row.tools
+    prompt = template.render(row.prompt, add_generation_prompt=True, tools=tools)
+    return prompt, template.render(row.turns, add_generation_prompt=False, tools=tools)
 
 
 def _example(row: Row, ids: list[int], start: int, end: int) -> Example:
@@ -169,8 +171,9 @@ def every_answer(row: Row, tokenizer: Tokenizer, template: Template) -> Example:
     for position, turn in enumerate(row.turns):
         if turn.role != "assistant":
             continue
-        prompt = template.render(row.turns[:position], add_generation_prompt=True)
-        whole = template.render(row.turns[: position + 1], add_generation_prompt=False)
+        tools, turns = row.tools, row.turns
+        prompt = template.render(turns[:position], add_generation_prompt=True, tools=tools)
+        whole = template.render(turns[: position + 1], add_generation_prompt=False, tools=tools)
         before = tokenizer.encode(prompt[len(done) :])
         answer = tokenizer.encode(whole[len(prompt) :].rstrip("\n"))
         rest = tokenizer.encode("\n") if whole.endswith("\n") else []
@@ -232,6 +235,8 @@ def run(
     loss: str = "answer",
     task: Json | None = None,
     group: str | None = None,
+    columns: dict[str, str] | None = None,
+    may_leave: bool = False,
     stops: Sequence[str] | None = None,
     **tokenizer: Any,
 ) -> CheckInputs:
@@ -254,7 +259,7 @@ def run(
     settings = {
         "task": task or {"answer": "text", "schema": None, "class": None, "labels": None},
         "train": {"framework": "stand-in", "loss": loss, "max_length": None},
-        "data": {"group": group},
+        "data": {"group": group, "columns": columns, "may_leave": may_leave},
     }
     frozen: Json = {
         "name": "stand-in",

@@ -77,7 +77,11 @@ def freeze(spec: Spec, facts: Facts, *, folder: str, digest: Digest) -> Json:
     choices: list[Choice] = []
     settings = {
         "task": resolve_task(spec, facts.schema),
-        "data": {"group": spec.data.group, "may_leave": spec.data.may_leave},
+        "data": {
+            "group": spec.data.group,
+            "may_leave": spec.data.may_leave,
+            "columns": dict(spec.data.columns) if spec.data.columns else None,
+        },
         "train": _train(spec, facts, choices),
         "eval": _eval(spec, facts, choices),
         "platform": spec.platform,
@@ -117,12 +121,13 @@ def _digests(frozen: Json, digest: Digest) -> Json:
     shared = [settings["task"], parts["base"], frozen["prompt"]["sha256"], frozen["environment"]]
     template = frozen["template"]
     learned = {name: hashes[name] for name in ("train", "validation") if name in hashes}
+    learned["columns"] = settings["data"]["columns"]
     parts["training"] = digest([*shared, template, settings["train"], learned])
     # What a knob turn and a change of data are, for the lineage: limits and test rows are neither.
     parts["knobs"] = digest([settings["train"], frozen["prompt"]["sha256"], template])
     parts["curriculum"] = digest(learned)
-    group = settings["data"]["group"]
-    parts["evaluation"] = digest([*shared, template["sha256"], settings["eval"], hashes, group])
+    read = [settings["data"]["group"], settings["data"]["columns"]]
+    parts["evaluation"] = digest([*shared, template["sha256"], settings["eval"], hashes, *read])
     return parts
 
 

@@ -112,11 +112,22 @@ class Task(Keys):
         return self
 
 
+Column = Literal[
+    "prompt", "completion", "instruction", "input", "output", "system", "history",
+    "messages", "conversations", "tools", "text", "check", "id",
+]  # fmt: skip
+"""Keys of a row that a column map may name; `worker.forms.KEYS`, which travels without pydantic."""
+
+
 class Data(Keys):
     train: str
-    """Training rows: a JSONL file."""
+    """Training rows: JSON Lines, a JSON array, CSV or Parquet, told apart by the suffix
+    (docs/data.md).
+    """
     validation: str
     """Validation rows: they choose the checkpoint and the raw column's best prompt."""
+    columns: dict[Column, str] | None = Field(None, min_length=1)
+    """What the files call the keys of a row, such as `{prompt: question, completion: answer}`."""
     group: str | None = None
     """Key of a row that names its source; rows of one group must stay in one split."""
     may_leave: bool = False

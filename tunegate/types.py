@@ -27,6 +27,16 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True)
+class ToolCall:
+    """One call of a tool, as part of what an assistant turn says."""
+
+    name: str
+    arguments: str
+    """JSON text of an object, as the data file writes it."""
+    id: str | None = None
+
+
+@dataclass(frozen=True)
 class Turn:
     """One message of a conversation."""
 
@@ -35,6 +45,37 @@ class Turn:
     content: str
     weight: float = 1.0
     """Of an assistant turn: 0 means that it carries no loss."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    """Of an assistant turn: what it calls, after its content."""
+    name: str | None = None
+    """Of a tool turn: the tool that speaks."""
+    call_id: str | None = None
+    """Of a tool turn: `ToolCall.id` of the call that it answers."""
+
+    @property
+    def said(self) -> str:
+        """Content and calls as one text, for people and for lints; no template writes it so."""
+        calls = [f"{call.name}({call.arguments})" for call in self.tool_calls]
+        return "\n".join([self.content, *calls] if self.content else calls) or self.content
+
+    def to_json(self) -> Json:
+        """As a request holds it: what is empty is left out."""
+        out: Json = {"role": self.role, "content": self.content}
+        if self.tool_calls:
+            out["tool_calls"] = [asdict(call) for call in self.tool_calls]
+        out.update({key: text for key in ("name", "call_id") if (text := getattr(self, key))})
+        return out
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Turn:
+        calls = tuple(ToolCall(**call) for call in raw.get("tool_calls", ()))
+        return cls(
+            raw["role"],
+            raw["content"],
+            tool_calls=calls,
+            name=raw.get("name"),
+            call_id=raw.get("call_id"),
+        )
 
 
 @dataclass(frozen=True)
@@ -51,22 +92,28 @@ class Row:
     """Raw text that a trainer would train on as it stands, where the row has such a column."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Every other key of the row: id, kind, check, group, …"""
+    tools: tuple[Json, ...] = ()
+    """The tools that the model may call, each as `{"type": "function", "function": {...}}`."""
 
     @property
-    def answer(self) -> str | None:
-        """The last assistant turn, which evaluation compares with; None where there is none."""
-        for turn in reversed(self.turns):
-            if turn.role == "assistant":
-                return turn.content
+    def answer_at(self) -> int | None:
+        """Position of the last assistant turn that carries weight; None where there is none."""
+        for position in range(len(self.turns) - 1, -1, -1):
+            turn = self.turns[position]
+            if turn.role == "assistant" and turn.weight:
+                return position
         return None
 
     @property
+    def answer(self) -> str | None:
+        """What that turn says, which evaluation compares with."""
+        position = self.answer_at
+        return None if position is None else self.turns[position].said
+
+    @property
     def prompt(self) -> tuple[Turn, ...]:
-        """The turns before the last assistant turn."""
-        for position in range(len(self.turns) - 1, -1, -1):
-            if self.turns[position].role == "assistant":
-                return self.turns[:position]
-        return self.turns
+        """The turns before that turn; all of them where there is none."""
+        return self.turns[: self.answer_at]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.toys import chat, write_rows
 from tunegate.errors import DataError, UsageError
-from tunegate.types import Turn
+from tunegate.types import ToolCall, Turn
 from tunegate.worker.rows import read_rows, scan_rows
 
 CONVERSATION = (Turn("user", "hi"), Turn("assistant", "ho"))
@@ -61,11 +61,27 @@ def test_every_shape_becomes_turns(tmp_path, raw, turns, text, meta):
     assert (row.turns, row.text, dict(row.meta)) == (turns, text, meta)
 
 
-def test_a_weight_of_zero_is_kept(tmp_path):
+@pytest.mark.parametrize("said", [{"weight": 0}, {"train": False}, {"training": False}])
+def test_a_turn_without_weight_is_no_answer(tmp_path, said):
     raw = chat("hi", "ho")
-    raw["messages"][1]["weight"] = 0
+    raw["messages"] += [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}]
+    raw["messages"][3].update(said)
     (row,) = read_rows(write_rows(tmp_path / "a.jsonl", [raw]))
-    assert row.turns[1].weight == 0
+    assert [turn.weight for turn in row.turns] == [1, 1, 1, 0]
+    assert (row.answer, row.prompt) == ("ho", CONVERSATION[:1])
+    raw["messages"][1].update(said)
+    (row,) = read_rows(write_rows(tmp_path / "a.jsonl", [raw]))
+    assert row.answer is None
+
+
+def test_a_turn_is_stored_whole():
+    call = ToolCall("track", '{"number": 1}', "c1")
+    for turn in (
+        Turn("user", "x"),
+        Turn("assistant", "", tool_calls=(call,)),
+        Turn("tool", "y", name="track", call_id="c1"),
+    ):
+        assert Turn.from_json(json.loads(json.dumps(turn.to_json()))) == turn
 
 
 def test_the_system_prompt_goes_only_where_none_is(tmp_path):
@@ -108,7 +124,44 @@ def test_both_line_ends_are_read(tmp_path, end):
         (b"{'prompt': 'x'}", "not JSON: ", "double quotes"),
         (b'{"prompt": "x', "not JSON: ", "does not end on its line"),
         (b'{"prompt": "a "b"", "completion": "y"}', "at column 16", "quotes inside a text"),
-        (b'{"conversations": []}', "no known row shape", 'rename "conversations"'),
+        (b'{"conversations": []}', "an empty list", "remove the row"),
+        (b'{"conversation": [{}]}', "no known row form", 'rename "conversation"'),
+        (b'{"prompt": "x", "completions": "y"}', 'without "completion"', 'rename "completions"'),
+        (b'{"prompt": "x", "completion": 5}', "a number, not text", 'as text: "5"'),
+        (b'{"prompt": "x", "completion": true}', "true/false value", 'as text: "true"'),
+        (b'{"prompt": "x", "completion": NaN}', "NaN is no JSON number", ""),
+        (b'{"prompt": "x", "prompt": "y", "completion": "z"}', "'prompt' stands twice", ""),
+        (b'{"prompt": "x", "completion": "\x00"}', "not JSON: ", "NUL"),
+        (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply", "levels"),
+        (b"\xff\xfe{\x00}\x00", "UTF-16", "save it as UTF-8"),
+        (b'{"conversations": [{"from": "alien", "value": "x"}]}', "known are system", ""),
+        (b'{"conversations": [{"from": "human", "valu": "x"}]}', "from", 'rename "valu"'),
+        (
+            b'{"conversations": [{"from": "function_call", "value": "track(1)"}]}',
+            "no JSON",
+            "",
+        ),
+        (
+            b'{"messages": [{"role": "assistant", "content": "x", "wieght": 0}]}',
+            "the key 'wieght'",
+            "'weight'",
+        ),
+        (
+            b'{"messages": [{"role": "assistant", "content": "x", "weight": 0, "train": true}]}',
+            "which contradict",
+            "",
+        ),
+        (
+            b'{"messages": [{"role": "user", "content": "x", "tool_calls": [{"name": "a"}]}]}',
+            "a user turn with tool calls",
+            "",
+        ),
+        (
+            b'{"messages": [{"role": "assistant", "tool_calls": [{"name": "a", "arguments": "x"}]}]}',
+            "arguments is text that is no JSON",
+            "",
+        ),
+        (b'{"prompt": "x", "completion": "y", "tools": [{"a": 1}]}', "tools[0] has no name", ""),
         (b'{"messages": "x"}', "not a list of messages", ""),
         (b'{"messages": [{"from": "human", "value": "x"}]}', "role", "rename from/value"),
         (b'{"messages": [{"role": "human", "content": "x"}]}', "'human'", 'write "user"'),

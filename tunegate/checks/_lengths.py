@@ -12,7 +12,7 @@ from tunegate.checks._pass import described
 from tunegate.errors import DataError, TunegateError
 from tunegate.types import Finding, Json, Row
 from tunegate.worker.encode import encode_rows, prompt_text
-from tunegate.worker.rows import read_rows, with_system
+from tunegate.worker.rows import columns_of, read_rows, with_system
 
 CHUNK_ROWS = 1_024
 
@@ -66,7 +66,11 @@ class Held:
         limit, named = min(limits, default=None), "train.max_length"
         if limit is not None and limit != self.max_length:
             named = "the model's context"
-        rows = read_rows(self.inputs.path("validation"), system=self.inputs.system)
+        rows = read_rows(
+            self.inputs.path("validation"),
+            system=self.inputs.system,
+            columns=columns_of(self.inputs.frozen, "validation"),
+        )
         while chunk := list(islice(rows, CHUNK_ROWS)):
             examples = encode_rows(
                 chunk,
@@ -82,7 +86,8 @@ class Held:
     def _asked(self, name: str, file: str) -> None:
         kinds = self.evaluation.get("slices") or {}
         kind = (kinds.get(name.removeprefix("slice:")) or {}).get("kind")
-        for rows in self._chunks(read_rows(self.inputs.path(name))):
+        columns = columns_of(self.inputs.frozen, name)
+        for rows in self._chunks(read_rows(self.inputs.path(name), columns=columns)):
             texts, asked, room = [], [], []
             for row in rows:
                 by_rule = kind == "rule" or (kind is None and "check" in row.meta)
@@ -105,7 +110,7 @@ class Held:
         if not turns:
             return None  # data_lint names the row
         try:
-            return prompt_text(turns, template=self.inputs.serving_template)
+            return prompt_text(turns, template=self.inputs.serving_template, tools=row.tools)
         except DataError as error:
             self._note(file, row, f"the template refuses it: {error.message}")
             return None

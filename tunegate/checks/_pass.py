@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import tempfile
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, cast
 
 from tunegate.checks import CheckInputs
 from tunegate.errors import DataError, TunegateError, boundary
 from tunegate.types import IGNORED, Example, Finding, Json, Row, Status, Turn, Verdict
-from tunegate.worker.rows import parse_line, raw_lines, with_system
+from tunegate.worker.rows import (
+    Columns,
+    columns_of,
+    is_lines,
+    parse_line,
+    raw_lines,
+    read_rows,
+    with_system,
+)
 from tunegate.worker.template import Template
 
 CHUNK_ROWS = 1_024
@@ -76,9 +87,9 @@ class Seen:
         if template is self._templates["serving"]:  # usually both are one
             which = "serving"
         if which not in self._prompts:
-            turns = self.row.turns
+            turns, tools = self.row.turns, self.row.tools
             self._prompts[which] = [
-                template.render(turns[:position], add_generation_prompt=True)
+                template.render(turns[:position], add_generation_prompt=True, tools=tools)
                 for position, _ in self.answers
             ]
         return self._prompts[which]
@@ -168,7 +179,9 @@ class _Account:
     def __init__(self, inputs: CheckInputs) -> None:
         self.inputs = inputs
         self.label: str = inputs.frozen["data"]["train"]["path"]
-        self.rows = RowFile(inputs.path("train"), system=inputs.system)
+        self.rows = RowFile(
+            inputs.path("train"), system=inputs.system, columns=columns_of(inputs.frozen, "train")
+        )
         self.times = bytearray()
         self.unknown = 0
         self.dropped: dict[str, int] = {}
@@ -229,12 +242,15 @@ class _Account:
 class RowFile:
     """The rows of a file by index; read in order it is a stream, out of order it seeks.
 
-    Keeps 16 bytes a row: where each starts and on which line.
+    Keeps 16 bytes a row: where each starts and on which line. Rows of a file that is no JSON Lines
+    are put down in a temporary file as they go by, and sought there.
     """
 
-    def __init__(self, path: Path, *, system: str | None) -> None:
+    def __init__(self, path: Path, *, system: str | None, columns: Columns | None = None) -> None:
         self.path = path
         self.system = system
+        self.columns = columns
+        self._spool: BinaryIO | None = None
         self._starts = array("Q")
         self._lines = array("Q")
         self._source = self._scan()
@@ -270,22 +286,42 @@ class RowFile:
         if self._back is not None:
             self._back.close()
             self._back = None
+        if self._spool is not None:
+            self._spool.close()
+            self._spool = None
 
     def _scan(self) -> Iterator[Row]:
+        if not is_lines(self.path):
+            yield from self._spooled()
+            return
         for line, start, raw in raw_lines(self.path):
             row = self._parse(raw, index=self.known, line=line)
             self._starts.append(start)
             self._lines.append(line)
             yield row
 
+    def _spooled(self) -> Iterator[Row]:
+        spool = self._spool = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - see close
+        for row in read_rows(self.path, system=self.system, columns=self.columns):
+            self._starts.append(spool.seek(0, os.SEEK_END))
+            self._lines.append(row.line)
+            pickle.dump(row, spool)
+            yield row
+
     def _again(self, index: int) -> Row:
+        if self._spool is not None:
+            self._spool.seek(self._starts[index])
+            row: Row = pickle.load(self._spool)
+            return row
         if self._back is None:
             self._back = self.path.open("rb")
         self._back.seek(self._starts[index])
         return self._parse(self._back.readline(), index=index, line=self._lines[index])
 
     def _parse(self, raw: bytes, *, index: int, line: int) -> Row:
-        row = parse_line(raw, index=index, line=line, where=f"{self.path}:{line}")
+        row = parse_line(
+            raw, index=index, line=line, where=f"{self.path}:{line}", columns=self.columns
+        )
         return with_system(row, self.system)
 
 

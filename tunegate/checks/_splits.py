@@ -95,7 +95,7 @@ class Split:
             self._characters(turn, row.line, f"turn {number}")
 
     def _characters(self, turn: Turn, line: int, place: str) -> None:
-        text = turn.content
+        text = turn.said
         if not visible(text).strip():
             self.problem(f"empty_{turn.role}", line, place)
         own = self.control.search(text) if self.control is not None else None
@@ -142,7 +142,14 @@ class Split:
         """Look at the answers that are trained or compared with. Returns the last one's label."""
         if not row.turns:
             return None
-        answers = [turn.content for turn in row.turns if turn.role == "assistant" and turn.weight]
+        # A call on the way to the answer is no answer of the task; as the last word it is one.
+        answers = [
+            turn.said
+            for position, turn in enumerate(row.turns)
+            if turn.role == "assistant"
+            and turn.weight
+            and (not turn.tool_calls or position == row.answer_at)
+        ]
         if not self.trained:
             answers = []
         if self.name != "train" and last is not None and last not in answers[-1:]:

@@ -24,7 +24,7 @@ from tunegate.checks._gold import Gold, gold_errors, gold_warnings
 from tunegate.checks._splits import Split, control_pattern
 from tunegate.errors import DataError
 from tunegate.types import Finding, Json, Status, Verdict
-from tunegate.worker.rows import raw_lines, scan_rows
+from tunegate.worker.rows import columns_of, is_lines, raw_lines, scan_rows
 
 WHERE = "host"
 ORDER = 50
@@ -73,7 +73,7 @@ def observe(inputs: CheckInputs) -> Json:
 def _observe_split(inputs: CheckInputs, split: Split, gold: Gold) -> Json:
     name, path = split.name, inputs.path(split.name)
     file = inputs.frozen["data"][name]["path"]
-    for item in scan_rows(path):
+    for item in scan_rows(path, columns=columns_of(inputs.frozen, name)):
         if isinstance(item, DataError):
             line = int((item.where or ":0").rpartition(":")[2])
             hint = f" ({item.hint})" if item.hint else ""
@@ -85,7 +85,7 @@ def _observe_split(inputs: CheckInputs, split: Split, gold: Gold) -> Json:
             if name == "test" or name.startswith("slice:"):
                 gold.add(name, file, item)
     ends = {"crlf": 0, "lf": 0}
-    for _, _, raw in raw_lines(path):
+    for _, _, raw in raw_lines(path) if is_lines(path) else ():
         ends["crlf" if raw.endswith(b"\r\n") else "lf"] += 1
     split.close()
     return {**split.to_json(), "line_ends": ends}

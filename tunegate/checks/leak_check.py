@@ -1,7 +1,8 @@
 """No text of one split is in another, word for word or nearly.
 
 A pass proves, over every row of every pair of splits among training, validation, test and slices,
-that no question (all that is said to the model, the system prompt apart)
+that no question (all that is said to the model, the system prompt apart; of training rows an
+assistant turn without weight as well, by itself)
 - is the same text,
 - has the same words in the same order, four or more, case and punctuation apart,
 - has, in eight words or more, nearly the same set of words (nine tenths of both together), or
@@ -36,7 +37,7 @@ from tunegate.checks._overlap import (
 from tunegate.checks._pass import described
 from tunegate.errors import DataError
 from tunegate.types import Finding, Json, Row, Status, Verdict
-from tunegate.worker.rows import read_rows
+from tunegate.worker.rows import columns_of, read_rows
 
 WHERE = "host"
 ORDER = 60
@@ -62,10 +63,13 @@ def observe(inputs: CheckInputs) -> Json:
     try:
         for split in sorted(splits, key=lambda name: name == "train"):  # training rows are streamed
             counts[split] = 0
-            for row in read_rows(inputs.path(split)):
+            for row in read_rows(inputs.path(split), columns=columns_of(frozen, split)):
                 counts[split] += 1
                 held = split != "train"
                 overlaps.add(split, row.line, question(row), row.meta, held=held)
+                if not held:
+                    for text in silent(row):
+                        overlaps.add(split, row.line, text, {}, held=False)
     except DataError as error:
         told = described(error, inputs.path(split), files[split])
         return {"error": told, "rows": counts}
@@ -76,6 +80,13 @@ def question(row: Row) -> str:
     """All that is said to the model in a row, the system prompt apart."""
     said = [turn.content for turn in row.turns if turn.role not in ("system", "assistant")]
     return "\n".join(said) if said else row.text or ""
+
+
+def silent(row: Row) -> Iterator[str]:
+    """What assistant turns without weight say: the model reads it as it reads a question."""
+    for turn in row.turns:
+        if turn.role == "assistant" and not turn.weight and turn.content.strip():
+            yield turn.content
 
 
 def closes_gate(one: str, other: str) -> bool:

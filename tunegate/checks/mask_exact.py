@@ -6,6 +6,9 @@ behind it, byte for byte; it stands where that answer stands and not on a copy e
 answer of the row that is meant to be trained has its run; labels equal the inputs under them. The
 intent is read from the row, never from the encoder that training uses.
 
+Of an assistant turn with tool calls, whose layout is the template's own, the run holds the turn's
+text, the name of each call and its arguments, every one with its value.
+
 Beside the answer a run may hold a space before it that the template merges into its first token, a
 newline behind the stop token, and an empty think block where serving's prompt ends with one too.
 
@@ -20,6 +23,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tunegate.checks import MAX_FINDINGS, MAX_SAMPLES, CheckInputs
+from tunegate.checks._called import unsaid
 from tunegate.checks._pass import Seen, observe_one, unable
 from tunegate.types import Finding, Json, Status, Verdict
 from tunegate.worker.feed import label_line
@@ -113,14 +117,14 @@ class Watch:
         }
 
     def _described(self, seen: Seen, runs: Sequence[tuple[int, int]], problem: Json) -> Json:
-        expected = sum(len(self.tokenizer.encode(turn.content)) + 1 for _, turn in seen.answers)
+        expected = sum(len(self.tokenizer.encode(turn.said)) + 1 for _, turn in seen.answers)
         return {
             "line": seen.row.line,
             "tokens": len(seen.example.input_ids),
             "supervised_tokens": sum(end - start for start, end in runs),
             "expected_tokens": expected if seen.answers else None,
             "supervised_text": _shown(GAP.join(seen.decode(start, end) for start, end in runs)),
-            "expected_text": _shown(GAP.join(turn.content.encode() for _, turn in seen.answers)),
+            "expected_text": _shown(GAP.join(turn.said.encode() for _, turn in seen.answers)),
             "raw_text": seen.row.text is not None,
             **problem,
         }
@@ -152,12 +156,29 @@ class Watch:
         for number, ((start, end), answer) in enumerate(zip(runs, answers, strict=True)):
             text = seen.decode(start, end)
             leading = [*LEADING, NO_THINKING] if served[number].endswith(NO_THINKING) else LEADING
-            lead = _lead(text, answer, self.stops, leading)
+            position, turn = seen.answers[number]
+            if turn.tool_calls:
+                lead = self._called(text)
+                missing = unsaid(text, turn)
+                if missing is not None:
+                    return {"problem": "call_unsaid", "turn": position + 1, "detail": missing}
+            else:
+                lead = _lead(text, answer, self.stops, leading)
             if lead is None:
-                return {"turn": seen.answers[number][0] + 1, **self._classified(text, answer, seen)}
+                return {"turn": position + 1, **self._classified(text, answer, seen)}
             at = len(seen.text) - len(seen.decode(start, len(seen.example.input_ids)))
             if not _stands_right(seen, number, at, len(lead), runs, answers):
-                return {"problem": "misplaced", "turn": seen.answers[number][0] + 1}
+                return {"problem": "misplaced", "turn": position + 1}
+        return None
+
+    def _called(self, text: bytes) -> bytes | None:
+        """As `_lead`, of a turn with tool calls, which each template writes its own way: the run
+        holds one stop token, at its end. That the calls are in it is `unsaid`'s to say.
+        """
+        for stop in self.stops:
+            body, found, rest = text.partition(stop)
+            if found and rest in TRAILING and not any(other in body for other in self.stops):
+                return b""
         return None
 
     def _classified(self, text: bytes, answer: bytes, seen: Seen) -> Json:
@@ -343,6 +364,7 @@ _WHAT = {
     "more_after_answer": "text after turn {turn} carries loss, {detail}",
     "start_not_trained": "the beginning of turn {turn} carries no loss, {detail}",
     "tail_not_trained": "the end of the answer in turn {turn} carries no loss, {detail}",
+    "call_unsaid": "a tool call of turn {turn} is not in the training text, {detail}",
     "turn_not_trained": "turn {turn} is an answer and carries no loss",
     "misplaced": "the loss lies on a copy of the answer, not on turn {turn} itself",
     "other_text": "the loss does not lie on the answer",
@@ -376,6 +398,7 @@ _CHANGES = {
     "end_not_trained": "put the stop token inside the answer's labels",
     "start_not_trained": "encode prompt and answer without a special token between them",
     "tail_not_trained": "raise max_length so that no answer is cut",
+    "call_unsaid": "a tool call of turn {turn} is not in the training text, {detail}",
     "turn_not_trained": "train every answer, or give the turn the weight 0 in the data",
     "more_after_answer": "end the labels at the stop token",
 }

@@ -25,7 +25,7 @@ from tunegate.checks._scaffold import own_words, replaced_turn
 from tunegate.errors import DataError
 from tunegate.types import Finding, Json, Row, Status, Verdict
 from tunegate.worker.encode import prompt_ids
-from tunegate.worker.rows import read_rows
+from tunegate.worker.rows import columns_of, read_rows
 
 WHERE = "host"
 ORDER = 30
@@ -168,7 +168,9 @@ class Watch:
             counts[split] = 0
             file = self.inputs.frozen["data"][split]["path"]
             try:
-                rows = read_rows(self.inputs.path(split), system=self.inputs.system)
+                columns = columns_of(self.inputs.frozen, split)
+                path, system = self.inputs.path(split), self.inputs.system
+                rows = read_rows(path, system=system, columns=columns)
                 while chunk := list(islice(rows, CHUNK_ROWS)):
                     counts[split] += len(chunk)
                     self._evaluated([row for row in chunk if row.prompt], file)
@@ -179,11 +181,15 @@ class Watch:
 
     def _evaluated(self, rows: Sequence[Row], file: str) -> None:
         template = self.inputs.serving_template
-        texts = [template.render(row.prompt, add_generation_prompt=True) for row in rows]
+        texts = [
+            template.render(row.prompt, add_generation_prompt=True, tools=row.tools) for row in rows
+        ]
         encoder = self.tokenizer.encoder
         plain = encoder.encode_batch_fast(texts, add_special_tokens=False)
         for row, encoding in zip(rows, plain, strict=True):
-            sent = prompt_ids(row.prompt, tokenizer=self.tokenizer, template=template)
+            sent = prompt_ids(
+                row.prompt, tokenizer=self.tokenizer, template=template, tools=row.tools
+            )
             if sent != encoding.ids:
                 found = self._first(sent, encoding.ids)
                 self._add({"problem": "evaluation", **found}, row.line, file)

@@ -15,7 +15,9 @@ from tunegate.types import Json, Row, Turn
 from tunegate.verbs import shots
 from tunegate.verbs.prepare import train_job, worker_frozen
 from tunegate.verbs.run import Run, cache_dir
-from tunegate.worker.rows import read_rows
+from tunegate.worker.encode import answer_text
+from tunegate.worker.feed import serving
+from tunegate.worker.rows import columns_of, read_rows
 
 TITLES = {
     "raw-select": "choose the base's prompt",
@@ -42,9 +44,18 @@ def gold(run: Run) -> list[Json]:
         item: Json = {"id": identity, "slice": name, "text": asked}
         item.update({key: row.meta[key] for key in ("kind", "check") if key in row.meta})
         if row.answer is not None:
-            item["answer"] = row.answer
+            item["answer"] = reference(row, run)
         out.append(item)
     return out
+
+
+def reference(row: Row, run: Run) -> str:
+    """The reference answer as the model would write it, tool calls too."""
+    position = row.answer_at
+    if position is None or not row.turns[position].tool_calls:
+        return row.answer or ""
+    tokenizer, template = serving(run.frozen)
+    return answer_text(row, tokenizer=tokenizer, template=template)
 
 
 def eval_rows(run: Run) -> Iterator[tuple[str, Row, str]]:
@@ -53,7 +64,7 @@ def eval_rows(run: Run) -> Iterator[tuple[str, Row, str]]:
     for key in ["test", *(name for name in files if name.startswith("slice:"))]:
         name = key.removeprefix("slice:")
         path = run.source_dir / files[key]["path"]
-        for row in read_rows(path):
+        for row in read_rows(path, columns=columns_of(run.frozen, key)):
             own = row.meta.get("id")
             yield name, row, f"{name}:{row.index}" if own is None else str(own)
 
@@ -75,15 +86,16 @@ def requests(
     by_class, by_rule = [], []
     for name, row, identity in eval_rows(run):
         if _is_rule(run, name):
-            by_rule.append({"id": identity, "turns": as_json(row.prompt)})
+            by_rule.append(request(identity, row, row.prompt))
         else:
-            by_class.append({"id": identity, "turns": as_json(shots.prompt(row, system, examples))})
+            by_class.append(request(identity, row, shots.prompt(row, system, examples)))
     return by_class, by_rule
 
 
-def as_json(turns: Sequence[Turn]) -> list[Json]:
-    """Turns as a request holds them."""
-    return [{"role": turn.role, "content": turn.content} for turn in turns]
+def request(identity: str, row: Row, turns: Sequence[Turn]) -> Json:
+    """One request of a task: what is asked in the row's place, with the row's tools."""
+    out: Json = {"id": identity, "turns": [turn.to_json() for turn in turns]}
+    return {**out, "tools": list(row.tools)} if row.tools else out
 
 
 def task(

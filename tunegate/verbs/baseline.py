@@ -9,9 +9,18 @@ from tunegate import metrics
 from tunegate.errors import EvalError
 from tunegate.types import Json, Row
 from tunegate.verbs import shots
-from tunegate.verbs.answers import as_json, finish, generate, is_done, keep_only, requests, task
+from tunegate.verbs.answers import (
+    finish,
+    generate,
+    is_done,
+    keep_only,
+    reference,
+    request,
+    requests,
+    task,
+)
 from tunegate.verbs.run import Run
-from tunegate.worker.rows import read_rows
+from tunegate.worker.rows import columns_of, read_rows
 
 
 def fill_raw(run: Run) -> None:
@@ -24,7 +33,7 @@ def fill_raw(run: Run) -> None:
     selection = _select(run)
     chosen = selection["chosen"]
     candidate = next(c for c in settings["raw"]["prompts"] if c["name"] == chosen["prompt"])
-    examples = shots.pick(_train_rows(run), chosen["shots"], run.frozen["settings"]["task"])
+    examples = shots.pick(_rows(run, "train"), chosen["shots"], run.frozen["settings"]["task"])
     by_class, by_rule = requests(run, candidate, examples)
     tasks = [
         task(run, "raw", by_class, constrained=chosen["constrained"]),
@@ -39,18 +48,15 @@ def fill_raw(run: Run) -> None:
 def _select(run: Run) -> Json:
     """The prompt, number of worked examples and decoding with the best validation accuracy."""
     raw = run.frozen["settings"]["eval"]["raw"]
-    rows = list(read_rows(run.source_dir / run.frozen["data"]["validation"]["path"]))
+    rows = _rows(run, "validation")
     rows = rows[: raw["validation_rows"] or len(rows)]
-    examples = _train_rows(run)
+    examples = _rows(run, "train")
     tasks, found = [], []
     for prompt, count, constrained in product(raw["prompts"], raw["shots"], raw["constrained"]):
         name = f"{prompt['name']}-{count}shot{'-schema' if constrained else ''}"
         shown = shots.pick(examples, count, run.frozen["settings"]["task"])
         items = [
-            {
-                "id": f"validation:{row.index}",
-                "turns": as_json(shots.prompt(row, prompt["text"], shown)),
-            }
+            request(f"validation:{row.index}", row, shots.prompt(row, prompt["text"], shown))
             for row in rows
         ]
         out = f"raw.selection/{name}"
@@ -74,7 +80,8 @@ def _score(run: Run, file: str, gold_rows: Mapping[str, Row]) -> Json:
     if set(outputs) != set(gold_rows):
         raise EvalError(f"{file} holds {len(outputs)} of {len(gold_rows)} validation rows")
     scores = [
-        metric.score(outputs[i], {"answer": row.answer or ""}, task) for i, row in gold_rows.items()
+        metric.score(outputs[i], {"answer": reference(row, run)}, task)
+        for i, row in gold_rows.items()
     ]
     count = len(scores)
     return {
@@ -84,5 +91,6 @@ def _score(run: Run, file: str, gold_rows: Mapping[str, Row]) -> Json:
     }
 
 
-def _train_rows(run: Run) -> list[Row]:
-    return list(read_rows(run.source_dir / run.frozen["data"]["train"]["path"]))
+def _rows(run: Run, split: str) -> list[Row]:
+    path = run.source_dir / run.frozen["data"][split]["path"]
+    return list(read_rows(path, columns=columns_of(run.frozen, split)))

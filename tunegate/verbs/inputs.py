@@ -6,25 +6,21 @@ nor what renders it has changed, so that a verb on an unchanged run costs no tok
 
 from __future__ import annotations
 
-import contextlib
 import platform as host_platform
-from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tunegate import bases, facts, frameworks, metrics, platforms
+from tunegate import bases, facts, frameworks, platforms
 from tunegate.compare.wording import many
 from tunegate.drive import Progress
-from tunegate.errors import DataError, Problem, SpecError, UsageError
+from tunegate.errors import SpecError, UsageError
 from tunegate.freeze import Facts, FileFacts, resolve_task
 from tunegate.store import digest_of, sha256_file
-from tunegate.types import IGNORED, Json, Row
+from tunegate.types import Json
+from tunegate.verbs.rowfacts import Reader
 from tunegate.verbs.run import Run, cache_dir
-from tunegate.worker import rows as rowfile
-from tunegate.worker.encode import encode_rows
 from tunegate.worker.template import Template, template_source
 from tunegate.worker.tokens import Tokenizer, load_tokenizer, stop_ids
 
@@ -32,7 +28,6 @@ if TYPE_CHECKING:
     from tunegate.specmodel import Spec
 
 PACKAGES = ("torch", "transformers", "peft", "tokenizers", "safetensors", "llguidance", "jinja2")
-MAX_PROBLEMS = 20
 
 
 def gather(run: Run) -> Facts:
@@ -49,7 +44,7 @@ def gather(run: Run) -> Facts:
     template = _template(spec, folder, base.dir)
     known = _known_counts(run, template, prompt)
     schema = _schema(spec, folder)
-    reader = _Reader(
+    reader = Reader(
         run=run,
         tokenizer=tokenizer,
         template=Template(
@@ -136,114 +131,6 @@ def data_files(spec: Spec) -> dict[str, str]:
     return out
 
 
-@dataclass
-class _Reader:
-    """Reads row files for their facts: hash, rows, longest row, answer lengths, classes."""
-
-    run: Run
-    tokenizer: Tokenizer
-    template: Template
-    system: str | None
-    task: Json
-    known: Mapping[str, Json]
-    kinds: dict[str, str] = field(default_factory=dict)
-
-    def facts(self, name: str, path: str) -> FileFacts:
-        file = self.run.source_dir / path
-        digest, size = sha256_file(file), file.stat().st_size
-        old = self.known.get(name)
-        if old is not None and old["sha256"] == digest:
-            if name.startswith("slice:"):
-                self.kinds[name[6:]] = "class" if old["answer_tokens_max"] else "rule"
-            return FileFacts(**{**old, "path": path})
-        self.run.show(Progress(f"reading {path}"))
-        rows = self._rows(file, system=None if name == "teacher" else self.system)
-        if not rows:
-            raise DataError(f"{path} has no rows", where=str(file), hint="one JSON object a line")
-        by_rule = all("check" in row.meta for row in rows)
-        if name.startswith("slice:"):
-            self.kinds[name[6:]] = "rule" if by_rule else "class"
-        if name == "teacher":
-            self._are_answers(file, rows)
-        if name == "teacher" or by_rule:
-            return FileFacts(path, digest, size, len(rows))
-        return self._counted(FileFacts(path, digest, size, len(rows)), rows)
-
-    def _are_answers(self, file: Path, rows: list[Row]) -> None:
-        """A teacher's rows hold answers only; rows with questions are some other file."""
-        for row in rows:
-            if row.prompt or row.answer is None or row.meta.get("id") is None:
-                raise DataError(
-                    "a teacher's row is its `id` and its `output`, and nothing else",
-                    where=f"{file}:{row.line}",
-                    hint='{"id": "test-1", "output": "..."}; without any, leave eval.teacher out',
-                )
-
-    def _rows(self, file: Path, *, system: str | None) -> list[Row]:
-        rows, problems, hints = [], [], []
-        for item in rowfile.scan_rows(file, system=system):
-            if isinstance(item, DataError):
-                problems.append(Problem(item.message, item.where))
-                hints += [item.hint] if item.hint else []
-                if len(problems) == MAX_PROBLEMS:
-                    break
-            else:
-                rows.append(item)
-        if problems:
-            more = " or more" if len(problems) == MAX_PROBLEMS else ""
-            raise DataError(
-                f"{many(len(problems), 'line')}{more} of {file.name} cannot be read",
-                where=problems[0].where,
-                problems=problems,
-                hint=hints[0] if hints else "mend the line, then run the same command again",
-            )
-        return rows
-
-    def _counted(self, file: FileFacts, rows: list[Row]) -> FileFacts:
-        longest, answers = 0, []
-        examples = encode_rows(
-            rows,
-            tokenizer=self.tokenizer,
-            template=self.template,
-            loss=self.run.spec.train.loss or "answer",
-        )
-        try:
-            for example in examples:
-                longest = max(longest, len(example.input_ids))
-                answers.append(sum(label != IGNORED for label in example.labels))
-        except DataError as error:
-            place = (error.where or "").replace("line ", "")
-            where = (
-                f"{self.run.source_dir / file.path}:{place}"
-                if place
-                else str(self.run.source_dir / file.path)
-            )
-            raise DataError(error.message, where=where, hint=error.hint) from error
-        answers.sort()
-        return FileFacts(
-            path=file.path,
-            sha256=file.sha256,
-            bytes=file.bytes,
-            rows=file.rows,
-            tokens_max=longest,
-            answer_tokens_max=answers[-1],
-            answer_tokens_p99=answers[min(len(answers) - 1, int(0.99 * len(answers)))],
-            by_class=self._by_class(rows),
-        )
-
-    def _by_class(self, rows: list[Row]) -> dict[str, int] | None:
-        if not self.task["labels"]:
-            return None
-        label = metrics.load("label")
-        golds: Counter[str] = Counter()
-        for text in (row.answer for row in rows):
-            # An answer without a readable class is data_lint's to report, with its line.
-            with contextlib.suppress(DataError):
-                if text is not None:
-                    golds[str(label.score(text, {"answer": text}, self.task)["gold"])] += 1
-        return dict(sorted(golds.items()))
-
-
 def _known_counts(run: Run, template: Json, prompt: Json) -> Mapping[str, Json]:
     """Facts of files in the frozen file that stands, if the same text renders them now."""
     if not run.store.exists("frozen.json"):
@@ -254,6 +141,7 @@ def _known_counts(run: Run, template: Json, prompt: Json) -> Mapping[str, Json]:
         return {}
     same = old["template"] == template and old["prompt"] == prompt
     same = same and old["settings"]["train"]["loss"] == (run.spec.train.loss or "answer")
+    same = same and old["settings"]["data"].get("columns") == run.spec.data.columns
     same = same and old["base"]["model"] == run.spec.base.model
     return dict(old["data"]) if same else {}
 

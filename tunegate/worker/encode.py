@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from tunegate.errors import DataError
-from tunegate.types import IGNORED, Example, Row, Turn
+from tunegate.types import IGNORED, Example, Json, Row, Turn
 from tunegate.worker.template import Template
 from tunegate.worker.tokens import Tokenizer, turn_end_id
 
@@ -36,16 +36,35 @@ class Segment:
     """Of an answer: where the intended text begins in `text`; None for text without loss."""
     answer_end: int = 0
     """Of an answer: where the intended text ends in `text`."""
+    has_calls: bool = False
+    """Of an answer with tool calls, which the template writes its own way: all of `text` up to its
+    last stop token is intended.
+    """
 
 
-def prompt_text(turns: Sequence[Turn], *, template: Template) -> str:
+def prompt_text(turns: Sequence[Turn], *, template: Template, tools: Sequence[Json] = ()) -> str:
     """What a server renders for a request: the turns and the opening of the answer."""
-    return template.render(turns, add_generation_prompt=True)
+    return template.render(turns, add_generation_prompt=True, tools=tools)
 
 
-def prompt_ids(turns: Sequence[Turn], *, tokenizer: Tokenizer, template: Template) -> list[int]:
+def prompt_ids(
+    turns: Sequence[Turn], *, tokenizer: Tokenizer, template: Template, tools: Sequence[Json] = ()
+) -> list[int]:
     """What a server feeds the model for a request. Length is the prompt's tokens."""
-    return tokenizer.encode(prompt_text(turns, template=template))
+    return tokenizer.encode(prompt_text(turns, template=template, tools=tools))
+
+
+def answer_text(row: Row, *, tokenizer: Tokenizer, template: Template) -> str:
+    """The row's last answer as the model writes it, without the stop token.
+
+    It is the turn's content, but for a turn with tool calls, which a template prints its own way.
+    """
+    position = row.answer_at
+    if position is None or not row.turns[position].tool_calls:
+        return row.answer or ""
+    text = segments(row, template=template)[-1].text
+    end = turn_end_id(tokenizer, template)
+    return text if end is None else text.rpartition(tokenizer.decode([end]))[0]
 
 
 def encode_row(
@@ -116,14 +135,14 @@ def segments(row: Row, *, template: Template) -> tuple[Segment, ...]:
     for position, turn in enumerate(turns):
         if turn.role != "assistant" or turn.weight == 0:
             continue
-        before = prompt_text(turns[:position], template=template)
+        before = _rendered(row, position, template=template, opens=True)
         if not before.startswith(done):
             raise _refused(
                 row,
                 f"the chat template rewrites the turns before turn {position + 1}",
                 "make it one row an answer, or give the earlier answers the weight 0",
             )
-        whole = template.render(turns[: position + 1], add_generation_prompt=False)
+        whole = _rendered(row, position + 1, template=template, opens=False)
         if not whole.startswith(before):
             raise _refused(
                 row,
@@ -132,11 +151,19 @@ def segments(row: Row, *, template: Template) -> tuple[Segment, ...]:
             )
         out.append(Segment(before[len(done) :]))
         answer, start, end = _answer(row, whole[len(before) :], turn.content)
-        out.append(Segment(answer, start, end))
+        out.append(Segment(answer, start, end, has_calls=bool(turn.tool_calls)))
         done = whole
     if not out:
         raise _refused(row, "no assistant turn carries loss", "give the row an answer")
     return tuple(out)
+
+
+def _rendered(row: Row, size: int, *, template: Template, opens: bool) -> str:
+    """The first `size` turns as text, with the opening of an answer where one comes next."""
+    try:
+        return template.render(row.turns[:size], add_generation_prompt=opens, tools=row.tools)
+    except DataError as error:
+        raise _refused(row, error.message, error.hint) from error
 
 
 def _answer(row: Row, text: str, content: str) -> tuple[str, int, int]:
@@ -183,6 +210,8 @@ def _supervised(ids: Sequence[int], segment: Segment, stops: Mapping[int, str]) 
 
     A stop token that the intended text itself contains does not end it.
     """
+    if segment.has_calls:
+        return next((n + 1 for n in range(len(ids) - 1, -1, -1) if ids[n] in stops), None)
     intended = segment.text[: segment.answer_end]
     inside = sum(intended.count(text) for text in stops.values())
     for position, token in enumerate(ids):
@@ -193,5 +222,5 @@ def _supervised(ids: Sequence[int], segment: Segment, stops: Mapping[int, str]) 
     return None
 
 
-def _refused(row: Row, message: str, hint: str) -> DataError:
+def _refused(row: Row, message: str, hint: str | None) -> DataError:
     return DataError(message, where=f"line {row.line}", hint=hint)

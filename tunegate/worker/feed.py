@@ -13,7 +13,7 @@ from pathlib import Path
 from tunegate.errors import ChangedSinceRelease, DataError
 from tunegate.types import IGNORED, Example, Json
 from tunegate.worker.encode import encode_rows
-from tunegate.worker.rows import read_rows
+from tunegate.worker.rows import columns_of, read_rows
 from tunegate.worker.template import Template
 from tunegate.worker.tokens import Tokenizer, load_tokenizer
 
@@ -38,7 +38,11 @@ def examples(job: Json, split: str) -> Iterator[Example]:
         template = Template(source, **tokenizer.special_tokens)
     settings = frozen["settings"]["train"]
     return encode_rows(
-        read_rows(data_path(job, split), system=frozen["prompt"]["system"]),
+        read_rows(
+            data_path(job, split),
+            system=frozen["prompt"]["system"],
+            columns=columns_of(frozen, split),
+        ),
         tokenizer=tokenizer,
         template=template,
         loss=settings["loss"],

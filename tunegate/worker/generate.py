@@ -27,6 +27,9 @@ from tunegate.worker.model import Base, load_merged
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from tunegate.worker.template import Template
+    from tunegate.worker.tokens import Tokenizer
+
 PROMPT_TOKENS = 8192
 """Most prompt tokens, shared ones apart, that one batch computes at once."""
 
@@ -70,7 +73,7 @@ def run(job: Json, emit: Emit) -> None:
     for task, requests in waiting:
         done = _answered(Path(task["out"]))
         answers = [
-            Answer(str(r["id"]), prompt_ids(_turns(r), tokenizer=tokenizer, template=template))
+            Answer(str(r["id"]), _prompt(r, tokenizer=tokenizer, template=template))
             for r in requests
         ]
         pending = [answer for answer in answers if answer.id not in done]
@@ -297,8 +300,10 @@ def _requests(task: Json) -> Iterator[Json]:
                 ) from error
 
 
-def _turns(request: Json) -> list[Turn]:
-    return [Turn(turn["role"], turn["content"]) for turn in request["turns"]]
+def _prompt(request: Json, *, tokenizer: Tokenizer, template: Template) -> list[int]:
+    turns = [Turn.from_json(turn) for turn in request["turns"]]
+    tools = request.get("tools", ())
+    return prompt_ids(turns, tokenizer=tokenizer, template=template, tools=tools)
 
 
 def _constraint(

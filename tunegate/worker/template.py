@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tunegate.errors import DataError, UsageError
-from tunegate.types import Turn
+from tunegate.types import Json, ToolCall, Turn
 
 if TYPE_CHECKING:
     from jinja2 import Template as JinjaTemplate
@@ -40,22 +40,107 @@ class Template:
         """Whether the text depends on the date, so that two days give two texts."""
         return "strftime_now" in self.source
 
-    def render(self, turns: Sequence[Turn], *, add_generation_prompt: bool) -> str:
-        """The conversation as text. Raises DataError where the template refuses it."""
+    def render(
+        self, turns: Sequence[Turn], *, add_generation_prompt: bool, tools: Sequence[Json] = ()
+    ) -> str:
+        """The conversation as text. Raises DataError where the template refuses it, or where it
+        would leave out tools, calls or a tool's results without a word.
+        """
+        if tools and not self._prints.tools:
+            raise _silent("does not print the tools of a row")
         try:
-            return self._compiled.render(
-                messages=[{"role": turn.role, "content": turn.content} for turn in turns],
-                tools=None,
-                documents=None,
+            return self._text(
+                [self._message(turn) for turn in turns],
                 add_generation_prompt=add_generation_prompt,
-                **self.special_tokens,
+                tools=tools,
             )
+        except DataError:
+            raise
         except Exception as error:
             roles = ", ".join(turn.role for turn in turns)
             raise DataError(
                 f"the chat template refuses a conversation of {roles}: {error}",
                 hint="order the turns as the template expects, or serve with another template",
             ) from error
+
+    def _text(
+        self, messages: list[Json], *, add_generation_prompt: bool, tools: Sequence[Json]
+    ) -> str:
+        return self._compiled.render(
+            messages=messages,
+            tools=list(tools) or None,
+            documents=None,
+            add_generation_prompt=add_generation_prompt,
+            **self.special_tokens,
+        )
+
+    def _message(self, turn: Turn) -> Json:
+        out: Json = {"role": turn.role, "content": turn.content}
+        if turn.role == "tool":
+            if not self._prints.results:
+                raise _silent("does not print what a tool answers")
+            out.update({"name": turn.name} if turn.name else {})
+            out.update({"tool_call_id": turn.call_id} if turn.call_id else {})
+        if turn.tool_calls:
+            form = self._prints.arguments
+            if form is None:
+                raise _silent("does not print the calls of a turn with their arguments")
+            out["tool_calls"] = [_as_openai(call, form) for call in turn.tool_calls]
+        return out
+
+    @cached_property
+    def _prints(self) -> _Prints:
+        """What the template prints of tools, found out by rendering marked ones."""
+        tool = {"type": "function", "function": {"name": MARK_TOOL, "description": "x"}}
+        asked = {"role": "user", "content": "x"}
+        arguments, results = None, False
+        for form in ("object", "text"):
+            called = {"role": "assistant", "content": "", "tool_calls": [_as_openai(_CALL, form)]}
+            result = {"role": "tool", "content": MARK_RESULT, "name": MARK_TOOL}
+            text = self._tried([asked, called, {**result, "tool_call_id": _CALL.id}], [])
+            results = results or MARK_RESULT in text
+            spoilt = f"'{MARK_KEY}'" in text or f'\\"{MARK_KEY}' in text
+            if arguments is None and MARK_KEY in text and not spoilt:
+                arguments = form
+        return _Prints(MARK_TOOL in self._tried([asked], [tool]), arguments, results)
+
+    def _tried(self, messages: list[Json], tools: list[Json]) -> str:
+        """The rendering; empty where the template refuses it."""
+        from jinja2 import TemplateError
+
+        try:
+            return self._text(messages, add_generation_prompt=False, tools=tools)
+        except (TemplateError, TypeError, ValueError, LookupError, AttributeError):
+            return ""
+
+
+class _Prints(NamedTuple):
+    tools: bool
+    """Whether the list of tools is printed."""
+    arguments: str | None
+    """As what the template takes a call's arguments: `object` or `text`; None: not printed."""
+    results: bool
+    """Whether tool turns are printed."""
+
+
+MARK_TOOL, MARK_KEY, MARK_RESULT = "zq7tool", "zq7key", "zq7result"
+"""Texts that occur in no template."""
+
+_CALL = ToolCall(MARK_TOOL, json.dumps({MARK_KEY: 1}), "zq7call01")
+
+
+def _as_openai(call: ToolCall, form: str) -> Json:
+    """A call as templates expect it, the arguments as an `object` or as JSON `text`."""
+    arguments = json.loads(call.arguments) if form == "object" else call.arguments
+    out: Json = {"type": "function", "function": {"name": call.name, "arguments": arguments}}
+    return {"id": call.id, **out} if call.id else out
+
+
+def _silent(what: str) -> DataError:
+    return DataError(
+        f"the chat template {what}",
+        hint="take a base whose chat template knows tools, or leave them out of the rows",
+    )
 
 
 def load_template(base_dir: Path, *, special_tokens: Mapping[str, str]) -> Template:

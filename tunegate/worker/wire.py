@@ -20,11 +20,11 @@ from tunegate.errors import DataError
 from tunegate.types import Example, Json, Row
 from tunegate.worker import checkpoint, pack, probe
 from tunegate.worker.emit import Emit, write_json
-from tunegate.worker.encode import prompt_ids
+from tunegate.worker.encode import answer_text, prompt_ids
 from tunegate.worker.feed import Order, data_path, serving, trained_examples, verify_labels
 from tunegate.worker.generate import Answer, Writer
 from tunegate.worker.model import Base, adapter_tensors, load_merged, write_tiny_base
-from tunegate.worker.rows import read_rows
+from tunegate.worker.rows import columns_of, read_rows
 from tunegate.worker.step import Stepper, StepResult, answer_tokens, knows, mean_loss
 from tunegate.worker.train import build_stepper
 
@@ -112,7 +112,9 @@ def _choose(job: Json, usable: set[int], *, count: int) -> list[Row]:
     """Rows spread evenly over the classes, and within each over the file; prompts differ."""
     settings = job["frozen"]["settings"]["task"]
     groups: dict[str, dict[str, Row]] = {}
-    for row in read_rows(data_path(job, "train"), system=job["frozen"]["prompt"]["system"]):
+    frozen = job["frozen"]
+    system, columns = frozen["prompt"]["system"], columns_of(frozen, "train")
+    for row in read_rows(data_path(job, "train"), system=system, columns=columns):
         if row.index in usable and row.answer is not None and row.text is None:
             group = groups.setdefault(_class_of(row.answer, settings), {})
             group.setdefault(str(row.prompt), row)
@@ -201,7 +203,10 @@ def _answer(
     """Answers through the serving template, compared with the rows."""
     tokenizer, template = serving(job["frozen"])
     answers = [
-        Answer(str(place), prompt_ids(row.prompt, tokenizer=tokenizer, template=template))
+        Answer(
+            str(place),
+            prompt_ids(row.prompt, tokenizer=tokenizer, template=template, tools=row.tools),
+        )
         for place, row in enumerate(rows)
     ]
     room = max(answer_tokens([example]) for example in examples) + 8
@@ -210,10 +215,11 @@ def _answer(
     for batch in writer.answer(answers, prefix=prefix, batch_size=len(answers)):
         emit.progress("answer", len(batch), len(answers))
     texts = [tokenizer.decode(answer.tokens) for answer in answers]
+    wanted = [answer_text(row, tokenizer=tokenizer, template=template) for row in rows]
     pairs = [
-        {"index": row.index, "prompt": row.prompt[-1].content, "expected": row.answer,
-         "output": text, "finish": answer.finish, "exact": text == row.answer}
-        for row, text, answer in zip(rows, texts, answers, strict=True)
+        {"index": row.index, "prompt": row.prompt[-1].content, "expected": right,
+         "output": text, "finish": answer.finish, "exact": text == right}
+        for row, right, text, answer in zip(rows, wanted, texts, answers, strict=True)
     ]  # fmt: skip
     wrong_first = sorted(pairs, key=lambda pair: (pair["exact"], pair["index"]))
     return {
