@@ -23,14 +23,24 @@ def test_an_answer_without_a_class_is_refused(tmp_path, split):
     assert "no class at /intent" in found.findings[0].message
 
 
-def test_the_last_answer_of_a_validation_row_counts_without_loss_too(tmp_path):
-    row = chat("And the tent?", "{}")
+@pytest.mark.parametrize("split", ["train", "validation", "test"])
+def test_a_row_whose_only_answer_has_no_weight_is_refused(tmp_path, split):
+    row = chat("And the tent?", '{"intent": "return_item"}')
     row["messages"][1]["weight"] = 0
-    rows = [*triage(), row]
-    assert lint(tmp_path / "a", train=rows, task=LOOSE).status == Status.PASS
-    found = lint(tmp_path / "b", splits={"validation": rows}, task=LOOSE)
+    found = lint(tmp_path / "a", splits={split: [*triage(), row]}, task=LOOSE)
     assert found.status == Status.FAIL
-    assert found.findings[0].where == "data/validation.jsonl:7"
+    assert found.findings[0].where == f"data/{split}.jsonl:7"
+    assert "no assistant turn carries weight" in found.findings[0].message
+
+
+def test_what_is_compared_with_is_the_last_answer_that_has_weight(tmp_path):
+    row = chat("And the tent?", '{"intent": "return_item"}')
+    row["messages"] += [
+        {"role": "user", "content": "Thanks!"},
+        {"role": "assistant", "content": "You are welcome.", "weight": 0},
+    ]
+    found = lint(tmp_path, splits={"test": [*triage(), row]}, task=LOOSE)
+    assert found.status == Status.PASS
 
 
 def test_a_pointer_that_finds_nothing_is_refused(tmp_path):

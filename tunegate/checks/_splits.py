@@ -79,7 +79,7 @@ class Split:
             if wrong is not None:
                 self.problem("rule", row.line, wrong)
         elif not row.turns and not self.trained:
-            self.problem("no_answer", row.line)
+            self.problem("no_answer", row.line, "the row ends without an answer")
         if row.turns:
             self._roles(row, answered=not by_rule)
             self._system(row)
@@ -90,7 +90,9 @@ class Split:
         if problem is not None:
             self.problem("roles", row.line, problem)
         elif answered and row.turns[-1].role != "assistant":
-            self.problem("no_answer", row.line)
+            self.problem("no_answer", row.line, "the row ends without an answer")
+        elif answered and row.answer_at is None:
+            self.problem("no_answer", row.line, "no assistant turn carries weight")
         for number, turn in enumerate(row.turns, start=1):
             self._characters(turn, row.line, f"turn {number}")
 

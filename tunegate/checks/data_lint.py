@@ -141,7 +141,7 @@ def judge(observation: Json, frozen: Json) -> Verdict:
 _RULES: dict[str, tuple[str, str]] = {
     "unreadable": ("{detail}", "mend or remove the line"),
     "roles": ("the roles are out of order: {detail}", "order the turns user, assistant, user, …"),
-    "no_answer": ("the row ends without an answer", "add the assistant turn or remove the row"),
+    "no_answer": ("{detail}", "add the assistant turn or remove the row"),
     "empty_user": ("{detail} is an empty question", "write it or remove the row"),
     "empty_assistant": ("{detail} is an empty answer", "write it or remove the row"),
     "empty_system": ("{detail} is an empty system turn", "remove the turn"),
