@@ -10,10 +10,10 @@ INTRO = """\
 # Row forms
 
 A data file holds one row an example. The suffix says what kind of file it is: `.csv`, `.parquet`,
-`.json` (one array of rows, or one row a line); everything else is read as JSON Lines, one JSON object
-a line. All are UTF-8 and are read as a stream, a row of at most {limit} MiB at a time. A row is in one
-of the forms below, and one file may mix them. Of every answer that a row gives, the loss lies on the
-answer and its end, and on nothing else.
+`.json` (one array of rows, or one row a line); everything else is read as JSON Lines, one JSON
+object a line. All are UTF-8 and are read as a stream, a row of at most {limit} MiB at a time. A row
+is in one of the forms below, and one file may mix them. Of every answer that a row gives, the loss
+lies on the answer and its end, and on nothing else.
 
 Errors name file and line; of a Parquet file, which has no lines, the row's number."""
 

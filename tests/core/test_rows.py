@@ -157,7 +157,8 @@ def test_both_line_ends_are_read(tmp_path, end):
             "",
         ),
         (
-            b'{"messages": [{"role": "assistant", "tool_calls": [{"name": "a", "arguments": "x"}]}]}',
+            b'{"messages": [{"role": "assistant", "tool_calls": '
+            b'[{"name": "a", "arguments": "x"}]}]}',
             "arguments is text that is no JSON",
             "",
         ),

@@ -23,7 +23,8 @@ QWEN = """{%- if tools %}{{- '<|im_start|>system\\n# Tools\\n' }}
 {{- call.arguments | tojson }}{{- '}\\n</tool_call>' }}
 {%- endfor %}{{- '<|im_end|>\\n' }}
 {%- elif message.role == 'tool' %}
-{{- '<|im_start|>user\\n<tool_response>\\n' + message.content + '\\n</tool_response><|im_end|>\\n' }}
+{{- '<|im_start|>user\\n<tool_response>\\n' + message.content }}
+{{- '\\n</tool_response><|im_end|>\\n' }}
 {%- else %}
 {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
 {%- endif %}
@@ -79,6 +80,7 @@ def conversation(arguments, *, weight=1):
 
 
 ROW = conversation({"number": "4711", "deep": {"é": [1, True]}})
+WITH_END = conversation({"number": "<|im_end|> 4711"})
 AS_TEXT = conversation('{"number": "4711", "deep": {"é": [1, true]}}')
 CHECKS = ("mask_exact", "render_parity", "stop_token", "data_lint", "length_audit")
 
@@ -121,6 +123,14 @@ def test_calls_pass_in_every_layout_and_spelling(tmp_path, template, row, prepar
     for check in CHECKS:
         found = verdict(check, inputs)
         assert found.status == Status.PASS, (check, found.findings)
+
+
+def test_a_stop_that_an_argument_names_is_not_the_end(tmp_path):
+    inputs = run(
+        tmp_path, trainer=Trainer(own_encoder), train=[WITH_END], template=QWEN, system=None
+    )
+    assert verdict("mask_exact", inputs).status == Status.PASS
+    assert verdict("stop_token", inputs).status == Status.FAIL  # serving would stop there
 
 
 @pytest.mark.parametrize("template", [QWEN, XML])

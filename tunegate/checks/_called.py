@@ -1,15 +1,28 @@
-"""Whether a text says the tool calls of a turn, whatever the layout that a chat template gives them.
+"""Whether a text says the tool calls of a turn, in whatever layout the chat template gives them.
 
 Derived from the row alone: no template is asked.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tunegate.types import ToolCall, Turn
+
+
+def ends_once(text: bytes, turn: Turn, stops: Sequence[bytes], trailing: Sequence[bytes]) -> bool:
+    """Whether the text holds one stop beside those that the turn itself says, at its end, and
+    behind it nothing but a `trailing` text.
+    """
+    inside = sum(turn.said.encode().count(stop) for stop in stops)
+    for stop in stops:
+        body, found, rest = text.rpartition(stop)
+        if found and rest in trailing:
+            return sum(body.count(other) for other in stops) == inside
+    return False
 
 
 def unsaid(text: bytes, turn: Turn) -> str | None:
@@ -45,10 +58,8 @@ def _objects(text: str) -> Iterator[Any]:
     decoder = json.JSONDecoder()
     at = text.find("{")
     while at >= 0:
-        try:
+        with contextlib.suppress(ValueError, RecursionError):  # a brace that begins no JSON
             yield decoder.raw_decode(text, at)[0]
-        except (ValueError, RecursionError):
-            pass  # a brace that begins no JSON
         at = text.find("{", at + 1)
 
 

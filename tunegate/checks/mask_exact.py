@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tunegate.checks import MAX_FINDINGS, MAX_SAMPLES, CheckInputs
-from tunegate.checks._called import unsaid
+from tunegate.checks._called import ends_once, unsaid
 from tunegate.checks._pass import Seen, observe_one, unable
 from tunegate.types import Finding, Json, Status, Verdict
 from tunegate.worker.feed import label_line
@@ -158,7 +158,7 @@ class Watch:
             leading = [*LEADING, NO_THINKING] if served[number].endswith(NO_THINKING) else LEADING
             position, turn = seen.answers[number]
             if turn.tool_calls:
-                lead = self._called(text)
+                lead = b"" if ends_once(text, turn, self.stops, TRAILING) else None
                 missing = unsaid(text, turn)
                 if missing is not None:
                     return {"problem": "call_unsaid", "turn": position + 1, "detail": missing}
@@ -169,16 +169,6 @@ class Watch:
             at = len(seen.text) - len(seen.decode(start, len(seen.example.input_ids)))
             if not _stands_right(seen, number, at, len(lead), runs, answers):
                 return {"problem": "misplaced", "turn": position + 1}
-        return None
-
-    def _called(self, text: bytes) -> bytes | None:
-        """As `_lead`, of a turn with tool calls, which each template writes its own way: the run
-        holds one stop token, at its end. That the calls are in it is `unsaid`'s to say.
-        """
-        for stop in self.stops:
-            body, found, rest = text.partition(stop)
-            if found and rest in TRAILING and not any(other in body for other in self.stops):
-                return b""
         return None
 
     def _classified(self, text: bytes, answer: bytes, seen: Seen) -> Json:
