@@ -193,7 +193,7 @@ def _unreadable(path: Path, *, may_be_folder: bool) -> str | None:
     """What keeps a path from being read; None where nothing does."""
     try:
         if not path.exists():
-            return "no such file"
+            return "a link that leads nowhere" if path.is_symlink() else "no such file"
         if path.is_dir():
             return None if may_be_folder else "a folder where a file was expected"
         if not path.is_file():

@@ -11,6 +11,15 @@ _FORMAT = re.compile(
 )
 """Category Cf of Unicode 15: joiners, soft hyphens, marks of direction, byte-order marks."""
 
+LOOKALIKES = str.maketrans(
+    "\u0430\u0432\u0435\u0438\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0456\u0458\u0455\u0501"
+    "\u03b1\u03b2\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u0131",
+    "abeukmhopctyxijsdabeikvoptuxi",
+)
+"""Cyrillic and Greek small letters by the Latin ones that they look like, as capitals too (Unicode
+Technical Standard 39). Texts are compared through it, so a letter that has no other is harmless.
+"""
+
 ODD = {"\ufffd": "U+FFFD, the mark of a wrong encoding", "\ufeff": "a byte-order mark"}
 """Characters that are left over where texts went through a wrong encoding."""
 

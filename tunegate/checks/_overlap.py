@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from tunegate.checks._characters import visible
+from tunegate.checks._characters import LOOKALIKES, visible
 from tunegate.types import Json
 
 GRAM = 13
@@ -68,7 +68,8 @@ def words(text: str) -> list[str]:
     """The words of a text, case, punctuation and spacing taken away."""
     if text.isascii():
         return _ASCII_WORD.findall(text.lower())
-    return _WORD.findall(visible(unicodedata.normalize("NFKC", text)).casefold())
+    plain = visible(unicodedata.normalize("NFKC", text)).casefold()
+    return _WORD.findall(plain.translate(LOOKALIKES))
 
 
 def shared_prefixes(rows: Sequence[Sequence[str]]) -> frozenset[int]:

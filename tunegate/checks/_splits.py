@@ -5,21 +5,27 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from functools import lru_cache
 from heapq import heappush, heappushpop
 from itertools import pairwise
 
 from tunegate.checks._characters import normal, odd, visible
 from tunegate.checks._firsts import Firsts
+from tunegate.checks._private import SECRET, private
 from tunegate.checks._rules import wrong_rule
 from tunegate.checks._targets import Targets
 from tunegate.types import Json, Row, Turn
+from tunegate.worker.forms import KEYS
 
 MAX_LISTED = 20
 """Rows that one kind of problem lists in one split."""
 
 CONTROL = re.compile(r"<\|[a-zA-Z_][\w ]{0,30}\|>|</?s>|<(?:start|end)_of_turn>|\[/?INST\]")
 """Control tokens of common chat templates, as text inside a message."""
+
+MIN_SYSTEM_CHARACTERS = 20
+"""A shorter system prompt may stand in a question by chance."""
 
 OUTLIER_TIMES, OUTLIER_CHARACTERS = 10, 4_000
 """A row is long where it has this many times the median's characters, and this many at least."""
@@ -83,6 +89,8 @@ class Split:
         if row.turns:
             self._roles(row, answered=not by_rule)
             self._system(row)
+        elif row.text is not None:
+            self._private(row.text, row.line, "the text")
         self._texts(row)
 
     def _roles(self, row: Row, *, answered: bool) -> None:
@@ -96,8 +104,16 @@ class Split:
         for number, turn in enumerate(row.turns, start=1):
             self._characters(turn, row.line, f"turn {number}")
 
+    def _private(self, text: str, line: int, place: str) -> None:
+        for kind, shown in private(text):
+            self.counts[kind] += 1
+            self.problem(
+                "secret" if kind in SECRET else "personal", line, f"{place}: {kind} {shown}"
+            )
+
     def _characters(self, turn: Turn, line: int, place: str) -> None:
         text = turn.said
+        self._private(text, line, place)
         if not visible(text).strip():
             self.problem(f"empty_{turn.role}", line, place)
         own = self.control.search(text) if self.control is not None else None
@@ -125,6 +141,12 @@ class Split:
                     self.systems.add(hash(turn.content))
                 if self.system is not None and turn.content != self.system:
                     self.problem("system", row.line, _difference(turn.content, self.system))
+            elif turn.role == "user" and self._repeats_system(turn.content):
+                self.problem("system_in_user", row.line)
+
+    def _repeats_system(self, text: str) -> bool:
+        own = (self.system or "").strip()
+        return len(own) >= MIN_SYSTEM_CHARACTERS and own in text
 
     def _texts(self, row: Row) -> None:
         question = "\n".join(t.content for t in row.turns if t.role in ("user", "tool"))
@@ -158,6 +180,8 @@ class Split:
             answers.append(last)  # what an output is compared with
         label = None
         for answer in answers:
+            self.counts["answers"] += 1
+            self.counts["padded_answers"] += answer != answer.strip()
             if answer.strip():
                 wrong, label = self.targets.add(answer)
                 if wrong is not None:
@@ -214,10 +238,18 @@ class Split:
                 for key, (_, constant, times) in self._columns.items()
                 if constant and times == self.rows and self.rows > 1
             ],
+            "misspelled": list(self._misspelled()),
             "long_rows": list(self._long()),
             "systems": len(self.systems),
             "rows_with_system": self.rows_with_system,
         }
+
+    def _misspelled(self) -> Iterator[list[str]]:
+        """Keys that nearly are one which means something, and that one."""
+        for key in self._columns:
+            near = get_close_matches(key, KEYS, n=1, cutoff=0.8)
+            if near and near[0] not in (key, "id", "text", "check") and len(key) > 3:
+                yield [key, near[0]]
 
     def _long(self) -> Iterator[Json]:
         half, passed = self.rows / 2, 0
@@ -285,6 +317,8 @@ def control_pattern(texts: Iterable[str]) -> re.Pattern[str] | None:
 
 def _difference(one: str, other: str) -> str:
     """The first place where two texts differ, with what stands there."""
+    if one.replace("\r\n", "\n").rstrip() == other.rstrip():
+        return "differs only in line ends, or in space at its end"
     at = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
     at = min(len(one), len(other)) if at is None else at
     here, there = _around(one, at), _around(other, at)

@@ -99,6 +99,8 @@ def judge(observation: Json, frozen: Json) -> Verdict:
         file = observation["named_files"][name]
         for kind, rows in seen["problems"].items():
             _sort(kind, rows, name, file, seen, errors, warnings)
+            if kind == "personal" and frozen["settings"].get("data", {}).get("may_leave"):
+                errors.append(_may_leave(file, rows[0], seen["counts"][kind]))
         if name != "teacher":
             errors += _whole_errors(name, file, seen)
             warnings += _whole_warnings(name, file, seen, observation)
@@ -109,6 +111,7 @@ def judge(observation: Json, frozen: Json) -> Verdict:
     errors += gold_errors(observation["gold"])
     warnings += gold_warnings(observation["gold"])
     errors += _key_drift(observation)
+    errors += _other_line_ends(observation)
     errors += _label_errors(observation)
     warnings += _label_warnings(observation)
     rows = {name: seen["rows"] for name, seen in observation["splits"].items() if name != "teacher"}
@@ -162,12 +165,31 @@ _RULES: dict[str, tuple[str, str]] = {
         "remove it, unless the row is about it",
     ),
     "nul": ("{detail} holds a NUL character", "remove it"),
+    "secret": (
+        "what looks like a key stands in {detail}",
+        "revoke it and take it out of the data: a model repeats what it learned",
+    ),
+    "personal": (
+        "what looks like personal data or a password stands in {detail}",
+        "replace it by an invented value, unless it is meant and may be learned",
+    ),
+    "system_in_user": (
+        "the question repeats the system prompt, which serving sends as a system turn",
+        "take it out of the question, unless serving repeats it too",
+    ),
     "odd_character": ("a text holds {detail}", "save the texts from their source again, as UTF-8"),
     "carriage_return": ("{detail} has carriage returns", "save the texts with plain newlines"),
 }
 """What a kind of problem says of one row, and what to change."""
 
-_TOLD = {"raw_text", "control_token", "foreign_token", "odd_character"}
+_TOLD = {
+    "raw_text",
+    "control_token",
+    "foreign_token",
+    "odd_character",
+    "personal",
+    "system_in_user",
+}
 """Kinds that are never more than a warning."""
 
 
@@ -222,6 +244,31 @@ def _whole_errors(name: str, file: str, seen: Json) -> Iterator[Finding]:
         )
 
 
+def _may_leave(file: str, row: Json, count: int) -> Finding:
+    """Personal data in a run whose data may go to somebody else."""
+    return Finding(
+        f"what looks like personal data stands in {count:,} places, first in {row['detail']}, and "
+        "the run file says that the data may leave this machine",
+        where=f"{file}:{row['line']}",
+        change="set data.may_leave to false, take it out, or waive the check with the reason",
+    )
+
+
+def _other_line_ends(observation: Json) -> Iterator[Finding]:
+    """Training texts with carriage returns where the texts of evaluation have plain newlines."""
+    counts = {name: seen["counts"] for name, seen in observation["splits"].items()}
+    train = counts.get("train", {})
+    if not train.get("carriage_return") or train.get("plain_newline"):
+        return  # two styles inside training rows are told as such
+    for name, other in counts.items():
+        if other.get("plain_newline") and not other.get("carriage_return"):
+            yield Finding(
+                f"training texts have carriage returns, those of {name} have plain newlines",
+                where=observation["named_files"]["train"],
+                change="save the texts with plain newlines",
+            )
+
+
 def _raw_validation(rows: list[Json], file: str) -> Iterator[Finding]:
     """Validation rows whose loss would be that of other tokens than training's."""
     for row in rows:
@@ -266,6 +313,13 @@ def _whole_warnings(name: str, file: str, seen: Json, observation: Json) -> Iter
     if targets["escaped"] and targets["raw_letters"]:
         message = f"{targets['escaped']:,} answers escape letters as \\uXXXX, others do not"
         yield Finding(message, file, "write letters as they are")
+    padded, answers = seen["counts"].get("padded_answers", 0), seen["counts"].get("answers", 0)
+    if 0 < padded < answers:
+        message = f"{padded:,} of {answers:,} answers begin or end with space, the others do not"
+        yield Finding(message, file, "write all answers alike: the model learns the space too")
+    for key, near in seen["misspelled"]:
+        message = f"the key {key!r} means nothing here and is kept as it is"
+        yield Finding(message, file, f"did you mean {near!r}?")
     for column in seen["constant_columns"]:
         yield Finding(f"the column {column!r} is the same in all rows", file)
     for row in seen["long_rows"][:3]:

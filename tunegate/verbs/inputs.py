@@ -153,12 +153,23 @@ def _prompt(spec: Spec, folder: Path) -> Json:
     return {"system": text, "sha256": digest_of(text)}
 
 
-def _text(path: Path) -> str:
-    """A prompt file's text, without the line end that editors leave at its end."""
+def _text(path: Path, *, whole: bool = False) -> str:
+    """A prompt file's text, without the line end that editors leave at its end; of a template,
+    the `whole` text.
+    """
     try:
-        return path.read_text(encoding="utf-8").rstrip("\n")
+        text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as exc:
-        raise UsageError(f"{path.name} is not UTF-8 text", where=str(path)) from exc
+        raise UsageError(
+            f"{path.name} is not UTF-8 text", where=str(path), hint="save the file as UTF-8"
+        ) from exc
+    if text.startswith("\ufeff"):
+        raise UsageError(
+            f"{path.name} begins with a byte-order mark, which would be read as part of it",
+            where=str(path),
+            hint="save it as UTF-8 without a byte-order mark",
+        )
+    return text if whole else text.rstrip("\n")
 
 
 def _candidates(spec: Spec, folder: Path, prompt: Json) -> list[Json]:
@@ -182,7 +193,7 @@ def _template(spec: Spec, folder: Path, base_dir: Path) -> Json:
     source = template_source(base_dir)
     training = None
     if spec.train.chat_template is not None:
-        training = (folder / spec.train.chat_template).read_text(encoding="utf-8")
+        training = _text(folder / spec.train.chat_template, whole=True)
     return {"sha256": digest_of(source), "source": source, "training_source": training}
 
 
@@ -196,7 +207,7 @@ def _schema(spec: Spec, folder: Path) -> Json | None:
         return None
     path = folder / spec.task.schema_
     try:
-        schema = json.loads(path.read_text(encoding="utf-8"))
+        schema = json.loads(_text(path, whole=True))
         Draft202012Validator.check_schema(schema)
     except json.JSONDecodeError as exc:
         raise SpecError(f"not JSON: {exc.msg}", where=f"{path}:{exc.lineno}:{exc.colno}") from exc
