@@ -148,14 +148,27 @@ def labels_in_schema(schema: Json | None, pointer: str | None) -> list[str] | No
     """The enum that a JSON Schema declares at a JSON pointer of the answer; None where there is
     none.
     """
-    node: Any = schema
+    node: Any = _followed(schema, schema)
     for part in (pointer or "").strip("/").split("/") if pointer and schema else []:
         name = part.replace("~1", "/").replace("~0", "~")
         node = (node.get("properties") or {}).get(name) if isinstance(node, dict) else None
+        node = _followed(node, schema)
     values = node.get("enum") if isinstance(node, dict) else None
     # What is no text is spelt as JSON writes it (true, 1), as checks and metrics do.
     spelt = [value if isinstance(value, str) else json.dumps(value) for value in values or ()]
     return spelt or None
+
+
+def _followed(node: Any, schema: Any) -> Any:
+    """The node that a `$ref` inside the schema leads to; the node itself where it has none."""
+    for _ in range(8):  # a circle of references leads nowhere
+        reference = node.get("$ref") if isinstance(node, dict) else None
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            return node
+        node = schema
+        for part in reference[2:].split("/"):
+            node = node.get(part) if isinstance(node, dict) else None
+    return None
 
 
 def _train(spec: Spec, facts: Facts, choices: list[Choice]) -> Json:

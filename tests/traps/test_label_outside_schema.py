@@ -77,3 +77,21 @@ def test_classes_that_are_no_text_are_spelt_as_json(tmp_path, values):
     wrong = [*rows, chat("q9", '{"a/b": 7}')]
     inputs = run(tmp_path / "wrong", train=wrong, task={**task, "labels": labels})
     assert verdict("data_lint", inputs).status == Status.FAIL
+
+
+def test_labels_that_the_schema_refers_to_are_declared(tmp_path):
+    from tunegate.freeze import labels_in_schema
+
+    schema = {
+        "$defs": {"intent": {"enum": ["order_status", "return_item", "none_of_these"]}},
+        "type": "object",
+        "properties": {"intent": {"$ref": "#/$defs/intent"}},
+    }
+    labels = ["order_status", "return_item", "none_of_these"]
+    assert labels_in_schema(schema, "/intent") == labels
+    assert labels_in_schema({"$ref": "#/$ref"}, "/intent") is None
+    task = {**JSON_TASK, "schema": schema, "labels": None}
+    rows = [row for row in triage() if "return_item" not in str(row)]
+    found = verdict("data_lint", run(tmp_path, train=rows, task=task))
+    assert found.status == Status.FAIL
+    assert "'return_item'" in found.findings[0].message

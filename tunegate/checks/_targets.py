@@ -160,12 +160,25 @@ def _spell(value: Any) -> str:
 
 def _enum(schema: Json | None, pointer: str | None) -> list[str] | None:
     """Labels that the schema allows where the class stands."""
-    node: Any = schema
+    node: Any = _followed(schema, schema)
     for part in (pointer or "").split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
         node = (node.get("properties") or {}).get(name) if isinstance(node, dict) else None
+        node = _followed(node, schema)
     found = node.get("enum") if isinstance(node, dict) and pointer else None
     return [_spell(item) for item in found] if found else None
+
+
+def _followed(node: Any, schema: Any) -> Any:
+    """The node that a `$ref` inside the schema leads to; the node itself where it has none."""
+    for _ in range(8):  # a circle of references leads nowhere
+        reference = node.get("$ref") if isinstance(node, dict) else None
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            return node
+        node = schema
+        for part in reference[2:].split("/"):
+            node = node.get(part) if isinstance(node, dict) else None
+    return None
 
 
 def _folded(text: str) -> str:
