@@ -70,6 +70,7 @@ def frozen(
     rows: Mapping[str, int] | None = None,
     base: Mapping[str, Any] | None = None,
     environment: Mapping[str, str | None] | None = None,
+    trainer: Json | None = None,
     system: str = "Sort the message.",
 ) -> Json:
     """The frozen run of a small triage task."""
@@ -99,6 +100,7 @@ def frozen(
         candidates=[{"name": "serving", "sha256": prompt["sha256"], "text": system}],
         schema=None,
         environment={**VERSIONS, **(environment or {})},
+        trainer=trainer,
         device=CPU,
         tables=FACTS,
     )

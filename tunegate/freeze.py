@@ -66,6 +66,9 @@ class Facts:
     """
     schema: Json | None
     environment: Mapping[str, str | None]
+    """Versions of what evaluates, and of what trains where the framework has none of its own."""
+    trainer: Json | None
+    """The framework's own environment: {"framework", "lock", "packages", "python"}; or None."""
     device: Mapping[str, Any]
     """{"kind": "cpu", "bf16_native": bool}."""
     tables: Mapping[str, Json]
@@ -99,6 +102,7 @@ def freeze(spec: Spec, facts: Facts, *, folder: str, digest: Digest) -> Json:
         "tokenizer": dict(facts.tokenizer),
         "template": dict(facts.template),
         "environment": dict(facts.environment),
+        "trainer": facts.trainer,
         "folder": folder,
     }
     frozen["digests"] = _digests(frozen, digest)
@@ -116,13 +120,14 @@ def _digests(frozen: Json, digest: Digest) -> Json:
         "base": digest(base),
         "prompt": digest([frozen["prompt"]["sha256"], frozen["template"]]),
         "eval": digest([settings["eval"], hashes.get("test")]),
-        "environment": digest(frozen["environment"]),
+        "environment": digest([frozen["environment"], frozen["trainer"]]),
     }
     shared = [settings["task"], parts["base"], frozen["prompt"]["sha256"], frozen["environment"]]
     template = frozen["template"]
     learned = {name: hashes[name] for name in ("train", "validation") if name in hashes}
     learned["columns"] = settings["data"]["columns"]
-    parts["training"] = digest([*shared, template, settings["train"], learned])
+    trainer = frozen["trainer"]
+    parts["training"] = digest([*shared, template, settings["train"], learned, trainer])
     # What a knob turn and a change of data are, for the lineage: limits and test rows are neither.
     parts["knobs"] = digest([settings["train"], frozen["prompt"]["sha256"], template])
     parts["curriculum"] = digest(learned)

@@ -115,6 +115,17 @@ KINDS: dict[str, Kind] = {
         "The last checkpoint is kept. Raise `limits.hours` or `limits.money`, then `tunegate go "
         "RUN`, which resumes.",
     ),
+    "environment_failed": Kind(
+        "A framework's own environment could not be made, or its packages not be fetched.",
+        (7,),
+        "Give the machine network once, or an index that pip is configured for, then run the same "
+        "command again.",
+    ),
+    "environment_changed": Kind(
+        "Files of a framework's environment are not those that were installed.",
+        (5,),
+        "Delete the folder that the message names: the next command makes it anew.",
+    ),
     "platform_failed": Kind(
         "The platform could not start, reach or read the job.",
         (7,),

@@ -24,7 +24,12 @@ PARTS = ("PROVED", "SEMANTICS", "render", "batches", "train")
 
 
 class Framework(Protocol):
-    """What a file in this folder offers."""
+    """What a file in this folder offers.
+
+    It may have three more names. `ENVIRONMENT`: the lock in `locks/` from which an environment of
+    its own is made. `DRIVEN`: the answers that hold under Tunegate, which writes what `SEMANTICS`
+    leaves open. `learner`: its trainer for the wire test, see `worker.wire.Learner`.
+    """
 
     PROVED: str
     """`live`, `counterpart`, `contract` or `unverified`: how it was shown to work."""
@@ -42,6 +47,12 @@ class Framework(Protocol):
     def train(self, job: Json, emit: Emit) -> None:
         """Train and leave metrics, checkpoints, adapter and receipt in the attempt's folder."""
         ...
+
+
+def environment(name: str) -> str | None:
+    """Name of the environment that the framework runs in; None where it is the running Python."""
+    found: str | None = getattr(load(name), "ENVIRONMENT", None)
+    return found
 
 
 def names() -> list[str]:

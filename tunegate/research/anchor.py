@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tunegate import semantics
-from tunegate.research.settings import value_at
+from tunegate.research.settings import packages, value_at
 from tunegate.types import Answer, Json, Status
 
 _SETTINGS = (
@@ -118,9 +118,7 @@ def _line(axis: str, here: Any, there: Any, allow: Mapping[str, str]) -> Json:
 
 def _semantics(here: Json, there: Json, tables: Tables) -> list[semantics.Difference]:
     names = [frozen["settings"]["train"]["framework"] for frozen in (here, there)]
-    installed = [
-        frozen["environment"].get(n) for frozen, n in zip((here, there), names, strict=True)
-    ]
+    installed = [packages(frozen).get(n) for frozen, n in zip((here, there), names, strict=True)]
     if names[0] == names[1] and installed[0] == installed[1]:
         return []
     return semantics.differences(
@@ -146,7 +144,7 @@ def _semantic_line(item: semantics.Difference, allow: Mapping[str, str]) -> Json
 
 def _environment(here: Json, there: Json) -> list[Json]:
     """Packages whose versions differ: shown, since they do not stand among the axes."""
-    mine, other = here["environment"], there["environment"]
+    mine, other = packages(here), packages(there)
     return [
         {"package": name, "here": mine.get(name), "there": other.get(name)}
         for name in sorted({*mine, *other})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tunegate.research.answers import Questions
-from tunegate.research.settings import value_at
+from tunegate.research.settings import packages, value_at
 from tunegate.types import Json, Status
 from tunegate.versions import in_range
 
@@ -17,7 +17,7 @@ def versions(
 
     A framework whose bounds are not known raises a question.
     """
-    framework, installed = frozen["settings"]["train"]["framework"], frozen["environment"]
+    framework, installed = frozen["settings"]["train"]["framework"], packages(frozen)
     bounds = [
         row
         for row in facts["versions"]["rows"]
@@ -74,7 +74,7 @@ def known_issues(frozen: Json, facts: Mapping[str, Json], questions: Questions) 
             {
                 "id": row["id"],
                 "package": row["package"],
-                "installed": frozen["environment"].get(row["package"]),
+                "installed": packages(frozen).get(row["package"]),
                 "versions": row["versions"],
                 "symptom": row["symptom"],
                 "address": row["address"],
@@ -91,7 +91,7 @@ def _matches(row: Json, frozen: Json) -> bool:
     when = row.get("when", {})
     if any(value_at(frozen, key) != value for key, value in when.items()):
         return False
-    version = frozen["environment"].get(row["package"])
+    version = packages(frozen).get(row["package"])
     # A package that is not installed cannot show the issue; an odd version may.
     return version is not None and in_range(version, row["versions"]) is not False
 

@@ -40,6 +40,12 @@ def effective(frozen: Json) -> list[Json]:
     return lines
 
 
+def packages(frozen: Json) -> dict[str, str | None]:
+    """Versions that the framework runs with: of its own environment where it has one."""
+    own = frozen.get("trainer") or {}
+    return {**frozen["environment"], **own.get("packages", {})}
+
+
 def value_at(frozen: Json, key: str) -> Any:
     """The resolved setting at a dotted key, the derived ones included; None where there is none."""
     settings = frozen["settings"]

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tunegate import bases, facts, frameworks, platforms
+from tunegate import bases, environments, facts, frameworks, platforms
 from tunegate.compare.wording import many
 from tunegate.drive import Progress
 from tunegate.errors import SpecError, UsageError
@@ -66,6 +66,7 @@ def gather(run: Run) -> Facts:
         candidates=_candidates(spec, folder, prompt),
         schema=schema,
         environment=_environment(),
+        trainer=_trainer(run),
         device=device(),
         tables=facts.load_all(),
     )
@@ -246,6 +247,11 @@ def _tokenizer_facts(base_dir: Path, tokenizer: Tokenizer) -> Json:
 
 def _environment() -> dict[str, str | None]:
     return {**versions_of(PACKAGES), "python": host_platform.python_version()}
+
+
+def _trainer(run: Run) -> Json | None:
+    """The framework's own environment: its lock and versions; None where it has none."""
+    return None if run.environment is None else environments.described(run.environment)
 
 
 def versions_of(packages: Iterable[str]) -> dict[str, str | None]:

@@ -15,6 +15,7 @@ from tunegate.drive import Progress, Show, no_show
 from tunegate.errors import ChangedSinceRelease, GateClosed, Problem, UsageError
 from tunegate.store import digest_of
 from tunegate.types import Json, Status, Verdict
+from tunegate.verbs.batches import batches_of
 from tunegate.verbs.inputs import device, gather, resolve_base
 from tunegate.verbs.run import Result, Run, now, show_path
 
@@ -46,6 +47,8 @@ def ensure_frozen(run: Run) -> Json:
     frozen.pop("folder")
     frozen["base"].pop("dir")
     frozen["research"] = _research_inputs(run)
+    # What the framework cannot do is told now, and not when it starts.
+    frameworks.load(run.spec.train.framework).render(frozen)
     content = run.store.write("frozen.json", frozen, made=run.made("freeze"))
     run.reset()
     return content
@@ -130,9 +133,10 @@ def _anchor(run: Run) -> Json | None:
 
 
 def _semantics(*runs: Json | None) -> dict[str, Any]:
-    """What the frameworks of the runs answer to the questions of semantics/."""
+    """What holds in the frameworks of the runs, by the questions of semantics/."""
     names = {run["settings"]["train"]["framework"] for run in runs if run is not None}
-    return {name: frameworks.load(name).SEMANTICS for name in names}
+    loaded = {name: frameworks.load(name) for name in names}
+    return {name: getattr(item, "DRIVEN", item.SEMANTICS) for name, item in loaded.items()}
 
 
 def check(run: str | Path, *, only: Sequence[str] = (), show: Show = no_show) -> Result:
@@ -194,11 +198,12 @@ def run_checks(run: Run, *, only: Sequence[str] = ()) -> list[Verdict]:
             hint="known: " + ", ".join(names),
         )
     frozen = worker_frozen(run)
-    framework = frameworks.load(frozen["settings"]["train"]["framework"])
-    inputs = checks.CheckInputs(frozen=frozen, framework=framework, job=train_job(run, frozen))
+    job = train_job(run, frozen)
     wanted = list(only or names)
-    run.show(Progress("checking", 0, None, ", ".join(wanted)))
-    observations = checks.observe_all(inputs, names=wanted)
+    with batches_of(run, job) as framework:
+        inputs = checks.CheckInputs(frozen=frozen, framework=framework, job=job)
+        run.show(Progress("checking", 0, None, ", ".join(wanted)))
+        observations = checks.observe_all(inputs, names=wanted)
     table = _table(run)
     verdicts = []
     for name in wanted:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tunegate
-from tunegate import approvers, stages
+from tunegate import approvers, environments, frameworks, stages
 from tunegate.decide.advice import advice
 from tunegate.drive import Show, no_show
 from tunegate.errors import GateClosed, UsageError
@@ -128,7 +128,21 @@ class Run:
 
     @property
     def python(self) -> str:
+        """The Python that evaluates, and that trains where the framework has none of its own."""
         return sys.executable
+
+    @property
+    def environment(self) -> str | None:
+        """Name of the framework's own environment; None where it runs in this Python."""
+        return frameworks.environment(self.spec.train.framework)
+
+    @cached_property
+    def trainer_python(self) -> str:
+        """The framework's Python; its environment is made first where that is needed."""
+        name = self.environment
+        if name is None:
+            return self.python
+        return str(environments.ensure(name, cache_dir=cache_dir(), show=self.show))
 
     def reset(self) -> None:
         """Forget what was read, after frozen.json was written."""

@@ -58,6 +58,7 @@ def wire(run: str | Path, *, tiny: bool = False, show: Show = no_show) -> Result
 def run_wire(run: Run, *, tiny: bool = False) -> Json:
     """Run the wire test's job and write its evidence."""
     need_trainer()
+    python = run.trainer_python
     job_dir = run.store.path("evidence/wire-tiny" if tiny else "evidence/wire")
     frozen = worker_frozen(run)
     job = {
@@ -68,7 +69,7 @@ def run_wire(run: Run, *, tiny: bool = False) -> Json:
         "tiny": tiny,
     }
     host = platforms.load("local")
-    drive.run(host, job_dir, job, python=run.python, cache_dir=cache_dir(), show=run.show)
+    drive.run(host, job_dir, job, python=python, cache_dir=cache_dir(), show=run.show)
     observation = _json(job_dir / "observation.json")
     if observation is None:
         raise NothingTrained(
@@ -193,7 +194,7 @@ def run_train(run: Run) -> Json:
             "labels_sha256": _checked_labels(run),
         }
         (job_dir / "receipt.json").unlink(missing_ok=True)
-        drive.start(host, job_dir, job, python=run.python, cache_dir=cache_dir())
+        drive.start(host, job_dir, job, python=run.trainer_python, cache_dir=cache_dir())
     drive.wait(host, job_dir, show=run.show, deadline_s=ceiling_s - _trained_s(job_dir))
     if run.store.digest("frozen.json#training") != training:
         raise ChangedSinceRelease(

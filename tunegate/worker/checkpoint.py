@@ -20,7 +20,7 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,7 +59,7 @@ def write_adapter(model: Any, folder: Path) -> None:
 
 def save(
     attempt_dir: Path,
-    stepper: Stepper,
+    write: Callable[[Path], None],
     state: Mapping[str, Any],
     *,
     best_dir: Path | None,
@@ -67,6 +67,7 @@ def save(
 ) -> Json:
     """Write the checkpoint of `state["step"]` and list it; returns its line of checkpoints.jsonl.
 
+    `write` fills the given folder with adapter, optimizer and generators, each file flushed.
     Raises TrainerError (`disk_full`), with the earlier checkpoints intact, where space runs out.
     """
     began = time.monotonic()
@@ -75,9 +76,8 @@ def save(
     temporary = target.with_name(f".{target.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     with disk_room(f"save the checkpoint of step {step}", temporary):
-        write_adapter(stepper.base.model, temporary)
-        _write_tensors(temporary / "optimizer.safetensors", _optimizer_tensors(stepper))
-        _write_tensors(temporary / "random.safetensors", _random_tensors())
+        temporary.mkdir(parents=True)
+        write(temporary)
         whole = {"format": FORMAT, **state, "python_random": random.getstate()}
         _write(temporary / "state.json", json.dumps(whole).encode())
         if best_dir is not None:
@@ -99,15 +99,12 @@ def save(
     return line
 
 
-def restore(folder: Path, stepper: Stepper, *, training: str) -> Json:
-    """Put model, optimizer and generators back; returns the state that was saved.
+def read(folder: Path, *, training: str) -> Json:
+    """The state that was saved; Python's own generator is put back as it was.
 
     Raises ChangedSinceRelease where a file is not what was written, or where the checkpoint
     belongs to other settings than `training`, their digest.
     """
-    import torch
-    from safetensors.torch import load_file
-
     manifest = json.loads((folder / "manifest.json").read_text())
     for name, digest in manifest.items():
         if _sha256(folder / name) != digest:
@@ -118,6 +115,23 @@ def restore(folder: Path, stepper: Stepper, *, training: str) -> Json:
             f"{folder} was saved by a run with other settings, data or base",
             hint="start a new attempt, or restore the settings that it was made with",
         )
+    version, internal, gauss = state.pop("python_random")
+    random.setstate((version, tuple(internal), gauss))
+    return state
+
+
+def write_stepper(stepper: Stepper, folder: Path) -> None:
+    """Write a stepper's adapter, optimizer and torch's generators."""
+    write_adapter(stepper.base.model, folder)
+    _write_tensors(folder / "optimizer.safetensors", _optimizer_tensors(stepper))
+    _write_tensors(folder / "random.safetensors", _random_tensors())
+
+
+def restore_stepper(stepper: Stepper, folder: Path) -> None:
+    """Put model, optimizer and torch's generators back."""
+    import torch
+    from safetensors.torch import load_file
+
     set_adapter(stepper.base.model, load_file(folder / ADAPTER_FILE))
     moments = load_file(folder / "optimizer.safetensors")
     for name, weight in stepper.weights.items():
@@ -129,9 +143,6 @@ def restore(folder: Path, stepper: Stepper, *, training: str) -> Json:
     torch.set_rng_state(generators["cpu"])
     if "cuda" in generators and torch.cuda.is_available():
         torch.cuda.set_rng_state(generators["cuda"])
-    version, internal, gauss = state.pop("python_random")
-    random.setstate((version, tuple(internal), gauss))
-    return state
 
 
 def prune(attempt_dir: Path, *, keep: set[int]) -> None:

@@ -114,9 +114,13 @@ class Order:
     def batch(self, step: int) -> list[int]:
         """Positions of the rows of the 1-based `step`; an epoch's last batch may be smaller."""
         epoch, place = divmod(step - 1, self.steps_per_epoch)
+        return self.epoch(epoch)[place * self.batch_size : (place + 1) * self.batch_size]
+
+    def epoch(self, number: int) -> list[int]:
+        """Positions of all rows in the order of the 0-based epoch."""
         shuffled = list(range(self.rows))
-        random.Random(f"{self.seed}/{epoch}").shuffle(shuffled)
-        return shuffled[place * self.batch_size : (place + 1) * self.batch_size]
+        random.Random(f"{self.seed}/{number}").shuffle(shuffled)
+        return shuffled
 
     def ends_epoch(self, step: int) -> bool:
         return step % self.steps_per_epoch == 0

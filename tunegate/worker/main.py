@@ -53,10 +53,11 @@ def main(job_path: str | None = None) -> int:
 
 
 def _kind(job: Json) -> Callable[[Json, Emit], None]:
-    from tunegate.worker import generate, probe, wire
+    from tunegate.worker import batches, generate, probe, wire
 
     kinds: dict[str, Callable[[Json, Emit], None]] = {
         "train": _train,
+        "batches": batches.write,
         "wire": wire.wire,
         "generate": generate.run,
         "probe": lambda job, emit: write_json(

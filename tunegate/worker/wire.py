@@ -11,11 +11,12 @@ import math
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from tunegate import frameworks
 from tunegate.errors import DataError
 from tunegate.types import Example, Json, Row
 from tunegate.worker import checkpoint, pack, probe
@@ -25,7 +26,7 @@ from tunegate.worker.feed import Order, data_path, serving, trained_examples, ve
 from tunegate.worker.generate import Answer, Writer
 from tunegate.worker.model import Base, adapter_tensors, load_merged, write_tiny_base
 from tunegate.worker.rows import columns_of, read_rows
-from tunegate.worker.step import Stepper, StepResult, answer_tokens, knows, mean_loss
+from tunegate.worker.step import StepResult, answer_tokens, knows, mean_loss
 from tunegate.worker.train import build_stepper
 
 BATCH = 4
@@ -39,6 +40,78 @@ TINY_STEP_CAP = 150
 LEARNED = 0.03
 """Share of the first loss under which an epoch's mean ends the learning; the gate asks for 0.1."""
 TIMED_STEPS = 3
+
+
+class Learner(Protocol):
+    """A framework's trainer, as far as the wire test needs it."""
+
+    base: Base
+    """The model with its adapter."""
+
+    def overfit(
+        self, rows: Sequence[Example], *, order: Order, cap: int,
+        learned: Callable[[Sequence[StepResult]], bool],
+    ) -> list[StepResult]:  # fmt: skip
+        """Train on the rows until `learned` says so, at most `cap` steps."""
+        ...
+
+    def write(self, folder: Path) -> None:
+        """Write a whole checkpoint's tensors."""
+        ...
+
+    def time(
+        self, batches: Sequence[Sequence[Example]], watch: Callable[[int], None]
+    ) -> list[float]:
+        """Seconds of a step on each batch, all weights unchanged."""
+        ...
+
+    def most_tokens(self, examples: Sequence[Example]) -> int:
+        """Tokens of the batch's largest forward pass: what activations are kept for."""
+        ...
+
+
+class _NativeLearner:
+    """The native stepper; also of a framework that brings no learner of its own."""
+
+    def __init__(self, job: Json, base_dir: Path, emit: Emit) -> None:
+        self.stepper = build_stepper(job, base_dir, emit)
+        self.base = self.stepper.base
+        self.rate: float = job["frozen"]["settings"]["train"]["learning_rate"]
+
+    def overfit(
+        self, rows: Sequence[Example], *, order: Order, cap: int,
+        learned: Callable[[Sequence[StepResult]], bool],
+    ) -> list[StepResult]:  # fmt: skip
+        results: list[StepResult] = []
+        for step in range(1, cap + 1):
+            batch = [rows[place] for place in order.batch(step)]
+            results.append(self.stepper.update(batch, rate=self.rate))
+            if learned(results):
+                break
+        return results
+
+    def write(self, folder: Path) -> None:
+        checkpoint.write_stepper(self.stepper, folder)
+
+    def time(
+        self, batches: Sequence[Sequence[Example]], watch: Callable[[int], None]
+    ) -> list[float]:
+        took_s = []
+        for step, batch in enumerate(batches, start=1):
+            began = time.monotonic()
+            self.stepper.update(batch, rate=0.0)
+            took_s.append(time.monotonic() - began)
+            watch(step)
+        return took_s
+
+    def most_tokens(self, examples: Sequence[Example]) -> int:
+        return self.stepper.most_tokens(examples)
+
+
+def _learner(job: Json, base_dir: Path, emit: Emit) -> Learner:
+    framework: Any = frameworks.load(job["frozen"]["settings"]["train"]["framework"])
+    made: Learner = getattr(framework, "learner", _NativeLearner)(job, base_dir, emit)
+    return made
 
 
 def wire(job: Json, emit: Emit) -> None:
@@ -58,14 +131,14 @@ def wire(job: Json, emit: Emit) -> None:
             base_dir = scratch / "base"
             seed = job["frozen"]["settings"]["train"]["seed"]
             write_tiny_base(Path(job["frozen"]["base"]["dir"]), base_dir, seed=seed)
-        stepper = build_stepper(job, base_dir, emit)
+        learner = _learner(job, base_dir, emit)
         start_s = emit.t_s
-        first_loss = mean_loss(stepper.base, chosen)
-        results = _overfit(job, stepper, chosen, emit, enough=LEARNED * first_loss)
-        keys = len(adapter_tensors(stepper.base.model))
-        saved = _save(stepper, scratch, steps=len(results))
-        timed = _measure(job, stepper, data, emit)
-        del stepper
+        first_loss = mean_loss(learner.base, chosen)
+        results = _overfit(job, learner, chosen, emit, enough=LEARNED * first_loss)
+        keys = len(adapter_tensors(learner.base.model))
+        saved = _save(learner, scratch, steps=len(results))
+        timed = _measure(job, learner, data, emit)
+        del learner
         emit.progress("reload", 0, 1)
         base = load_merged(base_dir, scratch / saved["path"])
         last_loss = mean_loss(base, chosen)
@@ -148,52 +221,51 @@ def _evenly(rows: Sequence[Row], count: int) -> list[Row]:
 
 
 def _overfit(
-    job: Json, stepper: Stepper, rows: Sequence[Example], emit: Emit, *, enough: float
+    job: Json, learner: Learner, rows: Sequence[Example], emit: Emit, *, enough: float
 ) -> list[StepResult]:
     """Train until an epoch's mean loss is under `enough` and every answer known, or to the cap."""
     settings = job["frozen"]["settings"]["train"]
     order = Order(len(rows), TINY_BATCH if job.get("tiny") else BATCH, settings["seed"])
     cap = TINY_STEP_CAP if job.get("tiny") else STEP_CAP
-    results: list[StepResult] = []
-    for step in range(1, cap + 1):
-        batch = [rows[place] for place in order.batch(step)]
-        results.append(stepper.update(batch, rate=settings["learning_rate"]))
+
+    def learned(results: Sequence[StepResult]) -> bool:
+        step = len(results)
         emit.progress("overfit", step, cap, loss=results[-1].loss, rows=order.batch_size)
-        if order.ends_epoch(step):
-            epoch = results[-order.steps_per_epoch :]
-            mean = statistics.fmean(result.loss for result in epoch)
-            if mean < enough and knows(stepper.base, rows):
-                break
+        if not order.ends_epoch(step):
+            return False
+        mean = statistics.fmean(result.loss for result in results[-order.steps_per_epoch :])
+        return mean < enough and knows(learner.base, rows)
+
+    results = learner.overfit(rows, order=order, cap=cap, learned=learned)
     emit.log(f"overfit: {len(results)} steps, loss {results[0].loss:.3f} to {results[-1].loss:.4f}")
     return results
 
 
-def _save(stepper: Stepper, scratch: Path, *, steps: int) -> Json:
+def _save(learner: Learner, scratch: Path, *, steps: int) -> Json:
     """Save a whole checkpoint; returns its line with its size."""
     (scratch / checkpoint.FOLDER).mkdir()
     state = {"step": steps, "training": "wire"}
-    line = checkpoint.save(scratch, stepper, state, best_dir=None, emit=Emit(scratch))
+    line = checkpoint.save(scratch, learner.write, state, best_dir=None, emit=Emit(scratch))
     return {**line, "bytes": checkpoint.folder_bytes(scratch / line["path"])}
 
 
-def _measure(job: Json, stepper: Stepper, data: Sequence[Example], emit: Emit) -> Json:
+def _measure(job: Json, learner: Learner, data: Sequence[Example], emit: Emit) -> Json:
     """Time of a step at the run's batch size, and the memory that the longest rows take."""
     settings = job["frozen"]["settings"]["train"]
     order = Order(len(data), settings["batch_size"], settings["seed"])
+    batches = [[data[place] for place in order.batch(step)] for step in range(1, TIMED_STEPS + 1)]
     longest = sorted(data, key=lambda example: len(example.input_ids))[-order.batch_size :]
-    took_s = []
-    for step in range(1, TIMED_STEPS + 1):
-        began = time.monotonic()
-        stepper.update([data[place] for place in order.batch(step)], rate=0.0)
-        took_s.append(time.monotonic() - began)
-        emit.progress("measure", step, TIMED_STEPS + 1, rows=order.batch_size)
-    stepper.update(longest, rate=0.0)
+    batches.append(longest)
+    took_s = learner.time(
+        batches,
+        lambda step: emit.progress("measure", step, TIMED_STEPS + 1, rows=order.batch_size),
+    )
     return {
-        "step_s_median": round(statistics.median(took_s), 4),
+        "step_s_median": round(statistics.median(took_s[:TIMED_STEPS]), 4),
         "batch_size": order.batch_size,
         "peak_memory_gib": probe.peak_memory_gib(),
-        "pack_tokens": stepper.most_tokens(longest),
-        "device_kind": stepper.base.device.type,
+        "pack_tokens": learner.most_tokens(longest),
+        "device_kind": learner.base.device.type,
     }
 
 

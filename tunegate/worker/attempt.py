@@ -1,0 +1,262 @@
+"""One attempt at training: what is counted, when it is saved and validated, and its receipt.
+
+Every trainer that runs here shares this, so that checkpoints, metrics and receipt mean the same
+whichever of them computed the steps.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from tunegate.errors import BudgetReached
+from tunegate.types import Example, Json
+from tunegate.worker import checkpoint, probe
+from tunegate.worker.emit import Emit, now_iso, write_durably, write_json
+from tunegate.worker.feed import Order
+from tunegate.worker.model import ADAPTER_FILE, Base, b_norm, set_adapter
+from tunegate.worker.step import StepResult
+
+PROBES = 8
+"""Training prompts on which the adapter must change the answer's first logits."""
+
+
+class Engine(Protocol):
+    """What computes the steps."""
+
+    @property
+    def base(self) -> Base:
+        """The model with its adapter, as it is now."""
+        ...
+
+    def write(self, folder: Path) -> None:
+        """Write adapter, optimizer and generators: all that an exact resume needs."""
+        ...
+
+    def restore(self, folder: Path) -> None:
+        """Take up what `write` wrote."""
+        ...
+
+    def validation_loss(self, watch: Callable[[int], None]) -> float:
+        """Mean over all supervised tokens of the held-out rows."""
+        ...
+
+
+class Attempt:
+    """One attempt. `state` is what a checkpoint stores beside the tensors."""
+
+    def __init__(
+        self, job: Json, emit: Emit, engine: Engine, rows: list[Example], held: list[Example]
+    ) -> None:
+        self.job, self.emit, self.engine = job, emit, engine
+        self.rows, self.held = rows, held
+        self.dir = Path(job["attempt_dir"])
+        self.settings: Json = job["frozen"]["settings"]["train"]
+        self.order = Order(len(rows), self.settings["batch_size"], self.settings["seed"])
+        self.planned = self.order.total_steps(self.settings)
+        self.every_s = float(job.get("checkpoint_every_s") or math.inf)
+        self.ceiling_s = float(job.get("ceiling_s") or math.inf)
+        self.started, self.began = now_iso(), time.monotonic()
+        self.spent_s = 0.0
+        self.step_s: list[float] = []
+        self.save_s: list[float] = []
+        self.saved_at = time.monotonic()
+        self.best_dir: Path | None = None
+        self.told_to_stop = False
+        self.state: Json = {
+            "step": 0, "training": job.get("training") or job["run_digest"], "best": None,
+            "rows_seen": 0, "tokens": 0, "answer_tokens": 0, "first_loss": None, "last_loss": None,
+            "grad_norm_min": None, "grad_norm_max": None, "train_s": 0.0,
+        }  # fmt: skip
+
+    @contextmanager
+    def running(self) -> Iterator[int]:
+        """Ready to train; gives the first step that is left. A TERM is heeded after the step."""
+        (self.dir / checkpoint.FOLDER).mkdir(parents=True, exist_ok=True)
+        if self.job.get("resume_from"):
+            self._resume(Path(self.job["resume_from"]))
+        previous = signal.signal(signal.SIGTERM, self._stop)
+        try:
+            yield self.state["step"] + 1
+        finally:
+            signal.signal(signal.SIGTERM, previous)
+
+    def _stop(self, *_: Any) -> None:
+        self.told_to_stop = True
+
+    def after_step(self, result: StepResult, *, rows: int, rate: float, took_s: float) -> None:
+        """Count a step, then save and validate where that is due.
+
+        Raises, after a checkpoint, KeyboardInterrupt where the process was told to stop, and
+        BudgetReached where `ceiling_s` seconds are trained.
+        """
+        step = self.state["step"] + 1
+        self.step_s.append(took_s)
+        self._count(step, result, rows=rows, rate=rate)
+        validate = self._validates(step)
+        due = time.monotonic() - self.saved_at >= self.every_s
+        ends = self.told_to_stop or (self._trained_s() > self.ceiling_s and step < self.planned)
+        # The first step is saved too: a save that cannot work must fail before hours are spent.
+        if validate or due or ends or step in (1, self.planned):
+            self._save()
+        if ends:
+            self._end_early(step)
+        if validate:
+            self._validate()
+
+    def _end_early(self, step: int) -> None:
+        if self.told_to_stop:
+            self.emit.log(f"told to stop; step {step} is saved")
+            raise KeyboardInterrupt
+        # The driver keeps the ceiling too; this holds where the driver has died.
+        raise BudgetReached(
+            f"stopped at step {step} of {self.planned}: {self._trained_s() / 3600:.3g} h are "
+            f"trained, and the ceiling is {self.ceiling_s / 3600:.3g} h",
+            hint="that step is saved; raise limits.hours, and tunegate go trains on from it",
+        )
+
+    def _trained_s(self) -> float:
+        """Seconds of training, those before a resume included."""
+        return self.spent_s + time.monotonic() - self.began
+
+    def _count(self, step: int, result: StepResult, *, rows: int, rate: float) -> None:
+        state = self.state
+        state["step"] = step
+        state["rows_seen"] += rows
+        state["tokens"] += result.tokens
+        state["answer_tokens"] += result.answer_tokens
+        state["last_loss"] = result.loss
+        if state["first_loss"] is None:
+            state["first_loss"] = result.loss
+        norms = [n for n in (state["grad_norm_min"], state["grad_norm_max"]) if n is not None]
+        state["grad_norm_min"] = min([*norms, result.grad_norm])
+        state["grad_norm_max"] = max([*norms, result.grad_norm])
+        self.emit.metric(
+            {
+                "step": step,
+                "loss": result.loss,
+                "grad_norm": result.grad_norm,
+                "learning_rate": rate,
+                "tokens": result.tokens,
+                "rows": rows,
+            }
+        )
+        self.emit.progress(
+            "train", step, self.planned, loss=result.loss, rows=self.settings["batch_size"]
+        )
+
+    def _validates(self, step: int) -> bool:
+        every = self.settings["eval_every_steps"]
+        due = self.order.ends_epoch(step) or step == self.planned or (every and step % every == 0)
+        return bool(self.held and due)
+
+    def _save(self) -> None:
+        self.state["train_s"] = round(self._trained_s(), 3)
+        line = checkpoint.save(
+            self.dir, self.engine.write, self.state, best_dir=self.best_dir, emit=self.emit
+        )
+        self.line = line
+        self.saved_at = time.monotonic()
+        self.save_s.append(line["save_s"])
+        folder = self.dir / line["path"]
+        if not self.held:  # nothing to choose by: the newest is the best
+            self.state["best"] = {"step": line["step"], "validation_loss": None}
+            self.best_dir = folder
+        elif self.best_dir is not None:
+            self.best_dir = folder / "best"
+        self._prune()
+
+    def _prune(self) -> None:
+        best = self.state["best"]
+        checkpoint.prune(self.dir, keep={self.state["step"], *([best["step"]] if best else [])})
+
+    def _validate(self) -> None:
+        """Validation loss of the step that was just saved; the best one's adapter is remembered."""
+        step = self.state["step"]
+        loss = self.engine.validation_loss(
+            lambda done: self.emit.progress("validate", done, len(self.held))
+        )
+        self.emit.metric({"step": step, "validation_loss": loss})
+        self.emit.line("checkpoints.jsonl", {**self.line, "validation_loss": loss}, sync=True)
+        self.emit.log(f"step {step}: validation loss {loss:.4f}")
+        best = self.state["best"]
+        if best is None or loss < best["validation_loss"]:
+            self.state["best"] = {"step": step, "validation_loss": loss}
+            self.best_dir = self.dir / self.line["path"]
+            self._prune()
+
+    def _resume(self, folder: Path) -> None:
+        self.state = checkpoint.read(folder, training=self.state["training"])
+        self.engine.restore(folder)
+        self.spent_s = self.state["train_s"]
+        step = self.state["step"]
+        if (folder / "best").is_dir():
+            self.best_dir = folder / "best"
+        self.emit.log(f"goes on after step {step} from {folder.name}")
+        _forget_after(self.dir / "metrics.jsonl", step)
+        if folder.parent == self.dir / checkpoint.FOLDER:
+            _forget_after(self.dir / "checkpoints.jsonl", step)
+            lines = (self.dir / "checkpoints.jsonl").read_text().splitlines()
+            self.line = json.loads(lines[-1])
+            self._prune()
+        else:
+            self._save()
+        if self._validates(step):  # it was saved before it was validated
+            self._validate()
+
+    def finish(self) -> None:
+        """Place the best adapter, load it back, and write down what happened."""
+        from safetensors.torch import load_file
+
+        assert self.best_dir is not None
+        adapter = checkpoint.place_adapter(self.best_dir, self.dir / "adapter")
+        tensors = load_file(self.dir / "adapter" / ADAPTER_FILE)
+        set_adapter(self.engine.base.model, tensors)
+        norm = b_norm(tensors)
+        state = self.state
+        receipt = {
+            "planned_steps": self.planned,
+            "steps": state["step"],
+            **{key: state[key] for key in (
+                "first_loss", "last_loss", "grad_norm_min", "grad_norm_max", "rows_seen", "tokens",
+                "answer_tokens", "best",
+            )},
+            "losses_finite": all(map(math.isfinite, (state["first_loss"], state["last_loss"]))),
+            # B starts at zero, so that any norm above it is training.
+            "adapter": {**adapter, "changed": norm > 0, "b_norm": norm},
+            "effect": probe.effect(self.engine.base, self.rows[:PROBES]),
+            "started": self.started,
+            "ended": now_iso(),
+            "train_s": round(self._trained_s(), 3),
+            "peak_memory_gib": probe.peak_memory_gib(),
+            "step_s_median": _median(self.step_s),
+            "save_s_median": _median(self.save_s),
+            "environment": probe.environment(),
+            "worker_sha256": self.job.get("worker_sha256"),
+            "device": probe.device_name(),
+        }  # fmt: skip
+        write_json(self.dir / "receipt.json", receipt)
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return round(statistics.median(values), 4) if values else None
+
+
+def _forget_after(path: Path, step: int) -> None:
+    """Drop the lines of later steps, and this step's validation, which is done again."""
+    kept = []
+    for line in path.read_bytes().splitlines() if path.is_file() else []:
+        try:
+            row = json.loads(line)
+        except ValueError:  # torn by a crash
+            continue
+        if row["step"] < step or (row["step"] == step and row.get("validation_loss") is None):
+            kept.append(line)
+    write_durably(path, b"".join(line + b"\n" for line in kept))
