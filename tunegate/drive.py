@@ -139,7 +139,7 @@ def wait(
         raise
     _show_progress(job_dir, show, last)
     if state.exit_code != 0:
-        raise _failure(job_dir, state.exit_code)
+        raise failure(job_dir, state.exit_code)
 
 
 def _show_progress(job_dir: Path, show: Show, last: str | None) -> str | None:
@@ -170,7 +170,7 @@ def _progress_text(raw: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _failure(job_dir: Path, code: int | None) -> TunegateError:
+def failure(job_dir: Path, code: int | None) -> TunegateError:
     """The error behind an exit code: the worker's own words where it left any."""
     tail = log_tail(job_dir)
     try:

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path

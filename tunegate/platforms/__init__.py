@@ -45,6 +45,10 @@ class Host(Protocol):
         """State of the job that was started in `job_dir`, by this process or another."""
 
     @staticmethod
+    def memory_gib(job_dir: Path) -> float | None:
+        """Memory that the job's processes hold now; None where that cannot be told."""
+
+    @staticmethod
     def stop(job_dir: Path, *, grace_s: float) -> None:
         """End the job's whole process group: first politely, after `grace_s` by force."""
 

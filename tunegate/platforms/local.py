@@ -148,3 +148,18 @@ def _start_time(pid: int) -> float | None:
             return None
         return 0.0
     return None if fields[0] == "Z" else float(fields[19])
+
+
+def memory_gib(job_dir: Path) -> float | None:
+    """Resident memory of the job's process group, in GiB; None on systems without /proc."""
+    handle = _handle(job_dir)
+    if handle is None or not Path("/proc/self/statm").exists():
+        return None
+    pages = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        # A process may end between being listed and being read.
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+            if int(fields[2]) == int(handle["pid"]):
+                pages += int(fields[21])
+    return round(pages * os.sysconf("SC_PAGE_SIZE") / 2**30, 3)

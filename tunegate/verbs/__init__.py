@@ -10,6 +10,7 @@ code.
 """
 
 from tunegate.verbs.begin import init
+from tunegate.verbs.doctor import doctor
 from tunegate.verbs.evaluate import eval
 from tunegate.verbs.finish import decide, record, report
 from tunegate.verbs.go import demo, go, status
@@ -19,12 +20,14 @@ from tunegate.verbs.reference import explain, schema
 from tunegate.verbs.release import parse_waivers, release
 from tunegate.verbs.run import Result
 from tunegate.verbs.train import train, wire
+from tunegate.verbs.watch import watch
 
 __all__ = [
     "Result",
     "check",
     "decide",
     "demo",
+    "doctor",
     "eval",
     "explain",
     "freeze",
@@ -41,5 +44,6 @@ __all__ = [
     "status",
     "stop",
     "train",
+    "watch",
     "wire",
 ]

@@ -103,7 +103,7 @@ def status(run: str | Path, *, show: Show = no_show) -> Result:
         where = f"{first.name} keeps the gate closed"
     running = running_job(opened)
     if running is not None:
-        where = f"{job_name(running[1])} is running"
+        where = f"{job_name(running[1])} is running; tunegate watch {opened.argument} shows it"
     if changed:
         where = f"changed since it was frozen: {', '.join(changed)}"
     data: Json = {"lines": lines, "stages": {name: str(state) for name, state in found.items()}}

@@ -28,12 +28,14 @@ VERBS: dict[str, str] = {
     "quote": "Hours, money, checkpoint interval and what a crash may cost.",
     "release": "Gate 3: release the run; a person does, or policy where it costs nothing.",
     "train": "Train under a release; with --dry-run, everything short of the launch.",
+    "watch": "Show what the run does now: curves, speed, time left, work at risk, spend.",
     "stop": "Stop the training that runs; what is saved is kept.",
     "resume": "Go on training from the last complete checkpoint.",
     "eval": "Fill the three columns and compare them, by class and slice.",
     "report": "Write report.html and report.md from what is there, and say where.",
     "decide": "One recommended next step, and the rule that fired.",
     "record": "Write the run down: settings, scores, cost, decision.",
+    "doctor": "Look over this machine: what is there, what is missing, and what to do.",
     "schema": "The JSON Schema of a run file, so that an editor completes and checks it.",
     "explain": "What an error kind means, its exit code, and the way out.",
 }
@@ -44,8 +46,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("freeze", "research", "check", "wire", "quote", "release", "train"),
         *("eval", "report", "decide", "record"),
     ),
-    "While it trains": ("stop", "resume"),
-    "To look up": ("explain", "schema"),
+    "While it trains": ("watch", "stop", "resume"),
+    "To look up": ("doctor", "explain", "schema"),
 }
 """The verbs as `--help` lists them."""
 

@@ -23,13 +23,19 @@ json_option = click.option(
 )
 
 
-def verb(name: str, *, with_run: bool = True) -> Callable[[Callable[..., Any]], click.Command]:
-    """Turn a function that returns a `Result` into a command with RUN, --json and exit codes."""
+def verb(
+    name: str, *, with_run: bool = True, follow: Callable[..., Any] | None = None
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Turn a function that returns a `Result` into a command with RUN, --json and exit codes.
+
+    `follow` stands in for the function where a person looks on, that is without --json.
+    """
 
     def decorate(function: Callable[..., Any]) -> click.Command:
         @functools.wraps(function)
         def call(as_json: bool, **parameters: Any) -> int:
-            return _call(name, function, as_json, parameters)
+            chosen = follow if follow is not None and not as_json else function
+            return _call(name, chosen, as_json, parameters)
 
         wrapped: Any = json_option(call)
         if with_run:
