@@ -9,13 +9,12 @@ import shlex
 import shutil
 import signal
 import subprocess
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from shell import Shell, read, wait_for
+from shell import COMMAND, Shell, read, wait_for
 from toys_model import make_base, make_run
 
 pytest.importorskip("torch", reason="torch is not installed")
@@ -186,14 +185,28 @@ def test_stop_keeps_a_checkpoint_and_resume_goes_on(
     driver = shell.start("go", tmp_path)
     listed = tmp_path / "attempts/1/checkpoints.jsonl"
     wait_for(lambda: listed.exists() and listed.read_bytes().count(b"\n") >= 2)
+    seen = shell.run("watch", tmp_path)["data"]
+    assert (seen["state"], seen["job"], seen["steps"]) == ("running", "attempt 1", 240)
+    assert 0 < seen["step"] <= 240 and seen["curve"]["loss"][-1][0] == seen["step"]
+    assert seen["checkpoint"]["step"] >= 1 and seen["checkpoint"]["minutes_allowed"] == 1
+    assert seen["spend"]["money"] == "0" and seen["memory_gib"] > 0.05 and not seen["silent"]
+    watcher = subprocess.Popen(
+        [*COMMAND, "watch", str(tmp_path)], env=shell.environment, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert watcher.stdout is not None and watcher.stdout.readline().startswith("attempt 1, ")
     stopped = shell.run("stop", tmp_path)
     assert stopped["data"]["stopped"] is True
     driver.wait(timeout=60)
+    _, said = watcher.communicate(timeout=60)
+    assert watcher.returncode != 0 and "error: " in said, "it ends as the job ended"
     again = shell.run("stop", tmp_path)
     assert again["data"]["stopped"] is False
     assert again["data"]["summary"] == "nothing is running"
     assert shell.run("resume", tmp_path)["data"]["summary"].startswith("trained 240 steps")
     assert read(tmp_path, "trained.json")["steps"] == 240
+    ended = shell.run("watch", tmp_path)["data"]
+    assert (ended["state"], ended["outcome"]["code"]) == ("ended", 0)
     once_more = shell.run("resume", tmp_path)
     assert once_more["data"]["summary"].startswith("nothing to resume: trained 240 steps")
 
