@@ -181,13 +181,13 @@ def test_a_driver_that_dies_is_replaced_by_the_next(
 def test_stop_keeps_a_checkpoint_and_resume_goes_on(
     shell: Shell, base: Path, tmp_path: Path
 ) -> None:
-    make_run(tmp_path, base, train_rows=640)
+    make_run(tmp_path, base, train_rows=1280)
     driver = shell.start("go", tmp_path)
     listed = tmp_path / "attempts/1/checkpoints.jsonl"
     wait_for(lambda: listed.exists() and listed.read_bytes().count(b"\n") >= 2)
     seen = shell.run("watch", tmp_path)["data"]
-    assert (seen["state"], seen["job"], seen["steps"]) == ("running", "attempt 1", 240)
-    assert 0 < seen["step"] <= 240 and seen["curve"]["loss"][-1][0] == seen["step"]
+    assert (seen["state"], seen["job"], seen["steps"]) == ("running", "attempt 1", 480)
+    assert 0 < seen["step"] <= 480 and seen["curve"]["loss"][-1][0] == seen["step"]
     assert seen["checkpoint"]["step"] >= 1 and seen["checkpoint"]["minutes_allowed"] == 1
     assert seen["spend"]["money"] == "0" and seen["memory_gib"] > 0.05 and not seen["silent"]
     watcher = subprocess.Popen(
@@ -203,12 +203,12 @@ def test_stop_keeps_a_checkpoint_and_resume_goes_on(
     again = shell.run("stop", tmp_path)
     assert again["data"]["stopped"] is False
     assert again["data"]["summary"] == "nothing is running"
-    assert shell.run("resume", tmp_path)["data"]["summary"].startswith("trained 240 steps")
-    assert read(tmp_path, "trained.json")["steps"] == 240
+    assert shell.run("resume", tmp_path)["data"]["summary"].startswith("trained 480 steps")
+    assert read(tmp_path, "trained.json")["steps"] == 480
     ended = shell.run("watch", tmp_path)["data"]
     assert (ended["state"], ended["outcome"]["code"]) == ("ended", 0)
     once_more = shell.run("resume", tmp_path)
-    assert once_more["data"]["summary"].startswith("nothing to resume: trained 240 steps")
+    assert once_more["data"]["summary"].startswith("nothing to resume: trained 480 steps")
 
 
 def test_nothing_to_stop_and_nothing_to_resume(shell: Shell, base: Path, tmp_path: Path) -> None:
