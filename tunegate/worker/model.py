@@ -90,7 +90,7 @@ def load_base(base_dir: Path, *, precision: str = "fp32", packed: bool = True) -
 
     Raises UsageError (`base_invalid`) where the folder does not hold a model of this form.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
     attention.register()
     device = pick_device()
@@ -106,6 +106,9 @@ def load_base(base_dir: Path, *, precision: str = "fp32", packed: bool = True) -
             trust_remote_code=False,
         )
     model.config.use_cache = False
+    # `generate` fills in what the base's own file says: sampling, and a repetition penalty, which
+    # would count in greedy decoding too. Only stop tokens are taken from there, by `stop_ids`.
+    model.generation_config = GenerationConfig()
     return Base(model=model.to(device).eval(), device=device, plain=plain)
 
 

@@ -191,17 +191,22 @@ def padded_logits(base: Base, examples: Sequence[Example]) -> tuple[Tensor, Tens
         ids[number, :length] = torch.tensor(example.input_ids)
         labels[number, :length] = torch.tensor(example.labels)
         mask[number, :length] = 1
-    labels = labels[:, 1:]
-    rows, columns = (labels != IGNORED).nonzero(as_tuple=True)
-    keep, place = columns.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+    rows, columns = (labels[:, 1:] != IGNORED).nonzero(as_tuple=True)
     device: Any = base.device
-    out = base.model(
-        input_ids=ids.to(device),
-        attention_mask=mask.to(device),
-        use_cache=False,
-        logits_to_keep=keep.to(device),
-    )
-    return out.logits[rows.to(device), place.to(device)], labels[rows, columns].to(device)
+    head = base.model.get_output_embeddings()
+
+    def pick(_: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Of hidden states [B, T, H] the supervised ones, [1, S, H]: a vocabulary of 262,144 times
+        all positions would take gigabytes."""
+        return (inputs[0][rows.to(device), columns.to(device)][None], *inputs[1:])
+
+    hook = head.register_forward_pre_hook(pick)
+    try:
+        out = base.model(input_ids=ids.to(device), attention_mask=mask.to(device), use_cache=False)
+    finally:
+        hook.remove()
+    logits = out.logits.view(len(rows), head.weight.shape[0])
+    return logits, labels[rows, columns + 1].to(device)
 
 
 def first_logits(base: Base, prompts: Sequence[Sequence[int]]) -> Tensor:

@@ -1,0 +1,89 @@
+"""Whole runs on families and data shapes that no example has: real tokenizers and templates."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from families import make_family
+from shell import Shell, read
+from toys import write_rows
+
+pytest.importorskip("torch", reason="torch is not installed")
+
+pytestmark = pytest.mark.slow
+
+SYSTEM = "You help the customers of a shop for outdoor goods."
+GOODS = ("tent", "stove", "rope", "lamp", "boots", "map")
+ENDS = ("today", "for Ada", "in Oslo", "before May", "again", "by post", "at noon", "in red")
+Rows = Callable[[int, str], list[dict[str, Any]]]
+SPLITS = {"train": 24, "validation": 20, "test": 12}
+
+
+def asked(number: int, split: str) -> tuple[str, str]:
+    """What is wanted, and a sentence that asks for it; no two splits share a sentence."""
+    good = GOODS[number % len(GOODS)]
+    place = list(SPLITS).index(split) * 1000 + number
+    return good, f"Do you have a {good} {ENDS[number % len(ENDS)]}, as in my note {place}?"
+
+
+def conversations(count: int, split: str) -> list[dict[str, Any]]:
+    """Three user turns and JSON answers; the earlier answers belong to the prompt."""
+    out = []
+    for number in range(count):
+        good, text = asked(number, split)
+        turns = [
+            ("user", f"Hello {split} {number}"), ("assistant", json.dumps({"good": "none"})),
+            ("user", text), ("assistant", json.dumps({"good": good})),
+        ]  # fmt: skip
+        messages: list[dict[str, Any]] = [{"role": r, "content": c} for r, c in turns]
+        messages[1]["weight"] = 0
+        out.append({"id": f"{split}-{number}", "messages": messages})
+    return out
+
+
+def instructions(count: int, split: str) -> list[dict[str, Any]]:
+    """Alpaca rows with answers in words."""
+    out = []
+    for number in range(count):
+        good, text = asked(number, split)
+        row = {"instruction": "Answer the customer.", "input": text, "output": f"A {good}: yes!"}
+        out.append({"id": f"{split}-{number}", **row})
+    return out
+
+
+def labelled(count: int, split: str) -> list[dict[str, Any]]:
+    """Prompt and label."""
+    out = []
+    for number in range(count):
+        good, text = asked(number, split)
+        out.append({"id": f"{split}-{number}", "prompt": text, "completion": good})
+    return out
+
+
+def put_run(folder: Path, base: Path, rows: Rows, task: dict[str, Any], **changes: Any) -> Path:
+    """A run folder; `changes` are merged into the run file."""
+    for split, count in SPLITS.items():
+        write_rows(folder / f"{split}.jsonl", rows(count, split))
+    (folder / "system.txt").write_text(SYSTEM + "\n")
+    schema = {"type": "object", "properties": {"good": {"enum": [*GOODS, "none"]}},
+              "required": ["good"], "additionalProperties": False}  # fmt: skip
+    (folder / "schema.json").write_text(json.dumps(schema))
+    answer = {"answer": "a model of random weights", "source": "this test"}
+    spec: dict[str, Any] = {
+        "name": base.name,
+        "task": task,
+        "data": {"train": "train.jsonl", "validation": "validation.jsonl"},
+        "prompt": {"system": "system.txt"},
+        "base": {"model": str(base)},
+        "train": {"epochs": 3, "learning_rate": 1e-2, "precision": "fp32", "batch_size": 3},
+        "eval": {"test": "test.jsonl", "raw": {"shots": [0, 1]}},
+        "research": {"answers": {"train.learning_rate": answer, "eval.test.rows": answer}},
+    }
+    for key, value in changes.items():
+        spec[key] = {**spec.get(key, {}), **value} if isinstance(value, dict) else value
+    (folder / "run.yaml").write_text(json.dumps(spec, indent=1))
+    return folder
