@@ -30,7 +30,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         {
             # Rows longer than the window, so that it is at work.
             "sliding_window": 16, "layer_types": ["sliding_attention", "full_attention"],
-            "query_pre_attn_scalar": 16, "final_logit_softcapping": 30.0,
+            "query_pre_attn_scalar": 16,
         },
     ),
     "llama3": ("llama", {"rope_parameters": LLAMA3_ROPE, "tie_word_embeddings": False}),
@@ -86,6 +86,9 @@ def make_family(name: str, folder: Path, *, seed: int = 0, **settings: Any) -> P
     # A trained embedding tells its tokens apart; one of the initializer's width does not.
     for embedding in (model.get_input_embeddings(), model.get_output_embeddings()):
         embedding.weight.data.normal_(0.0, 1.0)
+    if kind == "gemma3_text":  # it scales what it embeds by the root of the width, here 8
+        model.get_input_embeddings().weight.data /= 8
+        model.model.norm.weight.data.fill_(7.0)  # and its norms by 1 + weight
     model.save_pretrained(folder)
     described = {"eos_token_id": stops, **SAMPLING}
     (folder / "generation_config.json").write_text(json.dumps(described))

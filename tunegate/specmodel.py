@@ -134,9 +134,23 @@ class Data(Keys):
     """True only where the data may go to a third party or a rented machine."""
 
 
+def _switches(value: Any) -> Any:
+    if isinstance(value, dict):
+        taken = {"messages", "tools", "documents", "add_generation_prompt"} & set(value)
+        if taken or any(str(name).endswith("_token") for name in value):
+            raise ValueError("names of the template's own switches, not of messages or tokens")
+    return value
+
+
 class Prompt(Keys):
     system: str | None = None
     """File with the serving prompt; training, evaluation and serving all read this file."""
+    chat_template_kwargs: Annotated[
+        dict[str, bool | int | float | str], BeforeValidator(_switches)
+    ] = {}
+    """Values that the chat template asks for by name, such as `enable_thinking: false`. Training
+    and evaluation render with them; the server has to send the same.
+    """
 
 
 class Base(Keys):

@@ -36,7 +36,7 @@ def conversations(count: int, split: str) -> list[dict[str, Any]]:
     for number in range(count):
         good, text = asked(number, split)
         turns = [
-            ("user", f"Hello {split} {number}"), ("assistant", json.dumps({"good": "none"})),
+            ("user", f"Hello {split} {number}"), ("assistant", json.dumps({"hello": "there"})),
             ("user", text), ("assistant", json.dumps({"good": good})),
         ]  # fmt: skip
         messages: list[dict[str, Any]] = [{"role": r, "content": c} for r, c in turns]
@@ -69,7 +69,7 @@ def put_run(folder: Path, base: Path, rows: Rows, task: dict[str, Any], **change
     for split, count in SPLITS.items():
         write_rows(folder / f"{split}.jsonl", rows(count, split))
     (folder / "system.txt").write_text(SYSTEM + "\n")
-    schema = {"type": "object", "properties": {"good": {"enum": [*GOODS, "none"]}},
+    schema = {"type": "object", "properties": {"good": {"enum": list(GOODS)}},
               "required": ["good"], "additionalProperties": False}  # fmt: skip
     (folder / "schema.json").write_text(json.dumps(schema))
     answer = {"answer": "a model of random weights", "source": "this test"}
@@ -79,7 +79,7 @@ def put_run(folder: Path, base: Path, rows: Rows, task: dict[str, Any], **change
         "data": {"train": "train.jsonl", "validation": "validation.jsonl"},
         "prompt": {"system": "system.txt"},
         "base": {"model": str(base)},
-        "train": {"epochs": 3, "learning_rate": 1e-2, "precision": "fp32", "batch_size": 3},
+        "train": {"epochs": 3, "learning_rate": 4e-3, "precision": "fp32", "batch_size": 3},
         "eval": {"test": "test.jsonl", "raw": {"shots": [0, 1]}},
         "research": {"answers": {"train.learning_rate": answer, "eval.test.rows": answer}},
     }

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from tunegate.errors import PluginError
 from tunegate.types import Example, Json, Verdict
-from tunegate.worker.template import Template
+from tunegate.worker.template import Template, serving_template, training_template
 from tunegate.worker.tokens import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
@@ -85,15 +85,12 @@ class CheckInputs:
     @cached_property
     def serving_template(self) -> Template:
         """The template that evaluation and serving render with."""
-        return Template(self.frozen["template"]["source"], **self.tokenizer.special_tokens)
+        return serving_template(self.frozen, special_tokens=self.tokenizer.special_tokens)
 
     @cached_property
     def training_template(self) -> Template:
         """The template that training renders with: the serving one unless the run names another."""
-        source = self.frozen["template"].get("training_source")
-        if source is None:
-            return self.serving_template
-        return Template(source, **self.tokenizer.special_tokens)
+        return training_template(self.frozen, special_tokens=self.tokenizer.special_tokens)
 
     @property
     def system(self) -> str | None:

@@ -44,6 +44,29 @@ def replaced_turn(template: Template, tokenizer: Tokenizer) -> str | None:
     return "\n".join(kept) or " ".join(added)
 
 
+SERVE_UNTHINKING = (
+    "serve without thinking: set `prompt: {chat_template_kwargs: {enable_thinking: false}}`, so that "
+    "the prompt ends with this block, and give your server the same"
+)
+"""The way out where `thinking_off` is the text that stands between prompt and answer."""
+
+
+def thinking_off(template: Template) -> str | None:
+    """What the prompt gains at its end where thinking is switched off; None where that is no choice
+    or was made.
+    """
+    if "enable_thinking" not in template.source or "enable_thinking" in template.kwargs:
+        return None
+    kwargs = {**template.kwargs, "enable_thinking": False}
+    off = Template(template.source, kwargs=kwargs, **template.special_tokens)
+    turns = [Turn("user", MARKS["user"])]
+    try:
+        text, shorter = (one.render(turns, add_generation_prompt=True) for one in (off, template))
+    except DataError:
+        return None
+    return text[len(shorter) :] or None if text.startswith(shorter) else None
+
+
 def _words(template: Template, tokenizer: Tokenizer, roles: Sequence[str]) -> list[str] | None:
     """Words of the rendering that are no control token, role name or turn; None if refused."""
     try:

@@ -19,12 +19,14 @@ sends (render_parity), or that the loss is computed on these labels (wire test, 
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
 from tunegate.checks import MAX_FINDINGS, MAX_SAMPLES, CheckInputs
 from tunegate.checks._called import ends_once, unsaid
 from tunegate.checks._pass import Seen, observe_one, unable
+from tunegate.checks._scaffold import SERVE_UNTHINKING, thinking_off
 from tunegate.types import Finding, Json, Status, Verdict
 from tunegate.worker.feed import label_line
 
@@ -77,6 +79,7 @@ class Watch:
         self.tokenizer = inputs.tokenizer
         stops = {self.tokenizer.piece(token) for token in inputs.frozen["tokenizer"]["stop_ids"]}
         self.stops = tuple(sorted(stops - {b""}))
+        self.thinking_off = thinking_off(inputs.serving_template)
         self.counts = {"rows": 0, "tokens": 0, "supervised_tokens": 0, "whole_rows": 0}
         self.problems: dict[str, int] = {}
         self.rows: list[Json] = []
@@ -112,6 +115,7 @@ class Watch:
             "rows_wrong": self.rows,
             "labels_sha256": self.labels.hexdigest(),
             "samples": self.samples,
+            "thinking_off": self.thinking_off,
             "pad_is_stop": self.tokenizer.pad_id is not None
             and self.tokenizer.piece(self.tokenizer.pad_id) in self.stops,
         }
@@ -175,7 +179,9 @@ class Watch:
         """Which of the known faults makes `text` differ from the answer and its end."""
         before, found, after = text.partition(answer)
         if answer not in seen.text and answer.strip() not in seen.text:
-            return {"problem": "answer_absent"}
+            composed = unicodedata.normalize("NFC", answer.decode()).encode()
+            normalised = composed != answer and composed in seen.text
+            return {"problem": "answer_normalised" if normalised else "answer_absent"}
         if found and before:
             return {"problem": "prompt_in_loss", "detail": _shown(before)}
         if found and not after:
@@ -349,6 +355,7 @@ _WHAT = {
     "no_known_answer": "the row does not say which part of its text is the answer",
     "everything": "the prompt carries loss as well as the answer",
     "answer_absent": "the answer is not in the training text of turn {turn}",
+    "answer_normalised": "the tokenizer rewrites the answer of turn {turn} in Unicode's composed form",
     "prompt_in_loss": "text outside the answer carries loss, {detail}",
     "end_not_trained": "the end of turn {turn} carries no loss: nothing teaches the model to stop",
     "more_after_answer": "text after turn {turn} carries loss, {detail}",
@@ -375,6 +382,8 @@ def _change(item: Json, observation: Json) -> str:
         )
     if item["problem"] == "end_not_trained" and observation["pad_is_stop"]:
         return "mask padding by position: the pad token and the stop token are the same id here"
+    if item["problem"] == "prompt_in_loss" and item["detail"] == observation["thinking_off"]:
+        return SERVE_UNTHINKING
     return _CHANGES.get(item["problem"], "change how the trainer labels rows: the answer only")
 
 
@@ -385,6 +394,7 @@ _CHANGES = {
     "no_loss": "check the marker or template by which the trainer finds the answer",
     "everything": "switch on the trainer's answer-only loss, or declare `train: {loss: all}`",
     "answer_absent": "raise max_length, or stop the template from changing the answer",
+    "answer_normalised": "write the data in Unicode NFC: the model can write nothing else",
     "end_not_trained": "put the stop token inside the answer's labels",
     "start_not_trained": "encode prompt and answer without a special token between them",
     "tail_not_trained": "raise max_length so that no answer is cut",

@@ -15,13 +15,14 @@ is a raw text without a conversation cannot be compared, and fails.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 from tunegate.checks import MAX_FINDINGS, MAX_SAMPLES, CheckInputs
 from tunegate.checks._pass import CHUNK_ROWS, Seen, described, observe_one, unable
-from tunegate.checks._scaffold import own_words, replaced_turn
+from tunegate.checks._scaffold import SERVE_UNTHINKING, own_words, replaced_turn, thinking_off
 from tunegate.errors import DataError
 from tunegate.types import Finding, Json, Row, Status, Verdict
 from tunegate.worker.encode import prompt_ids
@@ -108,8 +109,9 @@ class Watch:
                     **self._first(ids, prompt),
                 }
             answer = turn.content.encode()
+            composed = unicodedata.normalize("NFC", turn.content).encode()  # see mask_exact
             rest = seen.decode(size, size + len(answer) + AFTER)
-            if not rest.startswith((answer, answer.strip(), b" " + answer.strip())):
+            if not rest.startswith((answer, answer.strip(), b" " + answer.strip(), composed)):
                 return {
                     "problem": "text_between",
                     "turn": position + 1,
@@ -154,6 +156,7 @@ class Watch:
             "default_system": replaced_turn(template, self.tokenizer),
             "rows_without_system": self.rows_without_system,
             "without_system_lines": self.without_system,
+            "thinking_off": thinking_off(template),
             "own_training_template": self.inputs.frozen["template"].get("training_source")
             is not None,
         }
@@ -263,7 +266,8 @@ def _warnings(observation: Json) -> Iterator[Finding]:
     if observation["reads_clock"]:
         yield Finding(
             "the chat template prints today's date: training and serving differ from day to day",
-            change="fix the date in the template",
+            change="fix the date: as date_string under prompt.chat_template_kwargs where the template "
+            "asks for it, else in the template",
         )
     words = observation["own_words"]
     if len(words.split()) > MAX_NAMED_WORDS:
@@ -287,11 +291,15 @@ def _finding(item: Json, observation: Json) -> Finding:
             "encode rendered text without special tokens",
         )
     if item["problem"] == "text_between":
+        block = observation["thinking_off"]
+        change = "let serving's generation prompt end where the answer begins"
+        if block is not None and item["text"].startswith(block):
+            change = SERVE_UNTHINKING
         return Finding(
             f"after the prompt that serving sends, turn {item['turn']} goes on with "
             f"{item['text']!r} and not with the answer",
             where,
-            "let serving's generation prompt end where the answer begins",
+            change,
         )
     one, other = (
         ("evaluation", "serving") if item["problem"] == "evaluation" else ("training", "serving")

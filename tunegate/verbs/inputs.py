@@ -21,7 +21,7 @@ from tunegate.store import digest_of, sha256_file
 from tunegate.types import Json
 from tunegate.verbs.rowfacts import Reader
 from tunegate.verbs.run import Run, cache_dir
-from tunegate.worker.template import Template, template_source
+from tunegate.worker.template import template_source, training_template
 from tunegate.worker.tokens import Tokenizer, load_tokenizer, stop_ids
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def gather(run: Run) -> Facts:
     reader = Reader(
         run=run,
         tokenizer=tokenizer,
-        template=Template(
-            template["training_source"] or template["source"], **tokenizer.special_tokens
+        template=training_template(
+            {"template": template}, special_tokens=tokenizer.special_tokens
         ),
         system=prompt["system"],
         task=resolve_task(spec, schema),
@@ -195,7 +195,11 @@ def _template(spec: Spec, folder: Path, base_dir: Path) -> Json:
     training = None
     if spec.train.chat_template is not None:
         training = _text(folder / spec.train.chat_template, whole=True)
-    return {"sha256": digest_of(source), "source": source, "training_source": training}
+    found: Json = {"sha256": digest_of(source), "source": source, "training_source": training}
+    if kwargs := spec.prompt.chat_template_kwargs:
+        # What serving renders is the template with these, so its digest is of both.
+        found |= {"sha256": digest_of([source, kwargs]), "kwargs": dict(kwargs)}
+    return found
 
 
 def _schema(spec: Spec, folder: Path) -> Json | None:

@@ -12,7 +12,7 @@ single sequence that shows each answer what serving shows it, so such a row is r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -103,7 +103,10 @@ def encode_rows(
     stops = {end: tokenizer.decode([end]) for end in ends if end is not None}
     source = iter(rows)
     while chunk := list(islice(source, CHUNK_ROWS)):
-        plans = [() if row.text is not None else segments(row, template=template) for row in chunk]
+        plans = [
+            () if row.text is not None else segments(row, template=template, stops=stops.values())
+            for row in chunk
+        ]
         encoded = tokenizer.encode_parts([[segment.text for segment in plan] for plan in plans])
         for row, plan, parts in zip(chunk, plans, encoded, strict=True):
             if row.text is not None:
@@ -127,11 +130,15 @@ def _raw_ids(text: str, tokenizer: Tokenizer) -> list[int]:
     return ids if end is None or ids[-1:] == [end] else [*ids, end]
 
 
-def segments(row: Row, *, template: Template) -> tuple[Segment, ...]:
-    """The row's text in the stretches that serving would tokenise apart. Raises DataError."""
+def segments(row: Row, *, template: Template, stops: Collection[str]) -> tuple[Segment, ...]:
+    """The row's text in the stretches that serving would tokenise apart. Raises DataError.
+
+    An answer ends with the first of the `stops` behind it. What follows belongs to the next prompt,
+    where a template may print something else (early Llama 3 opens an answer after every row).
+    """
     turns = row.turns
     out: list[Segment] = []
-    done = ""
+    done = rest = ""
     for position, turn in enumerate(turns):
         if turn.role != "assistant" or turn.weight == 0:
             continue
@@ -150,12 +157,13 @@ def segments(row: Row, *, template: Template) -> tuple[Segment, ...]:
                 "take a template whose generation prompt opens the answer as training does",
             )
         out.append(Segment(before[len(done) :]))
-        answer, start, end = _answer(row, whole[len(before) :], turn.content)
-        out.append(Segment(answer, start, end, has_calls=bool(turn.tool_calls)))
-        done = whole
+        text, start, end = _answer(row, whole[len(before) :], turn.content)
+        cut = _end(text, end, stops, last=bool(turn.tool_calls))
+        out.append(Segment(text[:cut], start, end, has_calls=bool(turn.tool_calls)))
+        done, rest = before + text[:cut], text[cut:]
     if not out:
         raise _refused(row, "no assistant turn carries loss", "give the row an answer")
-    return tuple(out)
+    return (*out, Segment(rest)) if rest else tuple(out)
 
 
 def _rendered(row: Row, size: int, *, template: Template, opens: bool) -> str:
@@ -164,6 +172,13 @@ def _rendered(row: Row, size: int, *, template: Template, opens: bool) -> str:
         return template.render(row.turns[:size], add_generation_prompt=opens, tools=row.tools)
     except DataError as error:
         raise _refused(row, error.message, error.hint) from error
+
+
+def _end(text: str, start: int, stops: Collection[str], *, last: bool) -> int:
+    """Where the first stop after `start` ends, or the `last`: arguments of calls may hold others."""
+    find = str.rfind if last else str.find
+    ends = [find(text, stop, start) + len(stop) for stop in stops if stop in text[start:]]
+    return (max if last else min)(ends, default=len(text))
 
 
 def _answer(row: Row, text: str, content: str) -> tuple[str, int, int]:

@@ -14,14 +14,14 @@ from tunegate.errors import ChangedSinceRelease, DataError
 from tunegate.types import IGNORED, Example, Json
 from tunegate.worker.encode import encode_rows
 from tunegate.worker.rows import columns_of, read_rows
-from tunegate.worker.template import Template
+from tunegate.worker.template import Template, serving_template, training_template
 from tunegate.worker.tokens import Tokenizer, load_tokenizer
 
 
 def serving(frozen: Json) -> tuple[Tokenizer, Template]:
     """The tokenizer and the template that requests are rendered with."""
     tokenizer = load_tokenizer(Path(frozen["base"]["dir"]))
-    return tokenizer, Template(frozen["template"]["source"], **tokenizer.special_tokens)
+    return tokenizer, serving_template(frozen, special_tokens=tokenizer.special_tokens)
 
 
 def data_path(job: Json, split: str) -> Path:
@@ -32,10 +32,7 @@ def data_path(job: Json, split: str) -> Path:
 def examples(job: Json, split: str) -> Iterator[Example]:
     """Every row of a split as the trainer sees it, in file order, dropped ones marked."""
     frozen = job["frozen"]
-    tokenizer, template = serving(frozen)
-    source = frozen["template"].get("training_source")
-    if source is not None:
-        template = Template(source, **tokenizer.special_tokens)
+    tokenizer = load_tokenizer(Path(frozen["base"]["dir"]))
     settings = frozen["settings"]["train"]
     return encode_rows(
         read_rows(
@@ -44,7 +41,7 @@ def examples(job: Json, split: str) -> Iterator[Example]:
             columns=columns_of(frozen, split),
         ),
         tokenizer=tokenizer,
-        template=template,
+        template=training_template(frozen, special_tokens=tokenizer.special_tokens),
         loss=settings["loss"],
         max_length=settings["max_length"],
     )

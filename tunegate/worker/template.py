@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -21,24 +22,49 @@ if TYPE_CHECKING:
     from jinja2 import Template as JinjaTemplate
 
 TEMPLATE_FILE = "chat_template.jinja"
+CLOCK = "strftime_now"
 
 
 class Template:
     """A compiled chat template with the special tokens that its text may name."""
 
-    def __init__(self, source: str, **special_tokens: str | None) -> None:
+    def __init__(
+        self,
+        source: str,
+        *,
+        kwargs: Mapping[str, Any] | None = None,
+        **special_tokens: str | None,
+    ) -> None:
         """`special_tokens` are texts by name (`bos_token`, `eos_token`, ...); None leaves one out.
+        `kwargs` are values that the template asks for by name, such as `enable_thinking`.
 
         Raises DataError where the source is not valid Jinja.
         """
         self.source = source
+        self.kwargs = dict(kwargs or {})
         self.special_tokens = {key: text for key, text in special_tokens.items() if text}
         self._compiled = _compile(source)
 
     @property
     def reads_clock(self) -> bool:
-        """Whether the text depends on the date, so that two days give two texts."""
-        return "strftime_now" in self.source
+        """Whether the text depends on the date, so that two days give two texts.
+
+        Seen by rendering, since a template may read the clock only where no date is given to it.
+        """
+        if CLOCK not in self.source:
+            return False
+        read: list[str] = []
+
+        def clock(pattern: str) -> str:
+            read.append(pattern)
+            return _strftime_now(pattern)
+
+        for roles in (("system", "user"), ("user",)):
+            turns = [{"role": role, "content": "x"} for role in roles]
+            with suppress(Exception):
+                self._text(turns, add_generation_prompt=True, **{CLOCK: clock})
+                return bool(read)
+        return True
 
     def render(
         self, turns: Sequence[Turn], *, add_generation_prompt: bool, tools: Sequence[Json] = ()
@@ -64,7 +90,12 @@ class Template:
             ) from error
 
     def _text(
-        self, messages: list[Json], *, add_generation_prompt: bool, tools: Sequence[Json]
+        self,
+        messages: list[Json],
+        *,
+        add_generation_prompt: bool,
+        tools: Sequence[Json] = (),
+        **more: Any,
     ) -> str:
         return self._compiled.render(
             messages=messages,
@@ -72,6 +103,8 @@ class Template:
             documents=None,
             add_generation_prompt=add_generation_prompt,
             **self.special_tokens,
+            **self.kwargs,
+            **more,
         )
 
     def _message(self, turn: Turn) -> Json:
@@ -143,6 +176,19 @@ def _silent(what: str) -> DataError:
     )
 
 
+def serving_template(frozen: Json, *, special_tokens: Mapping[str, str]) -> Template:
+    """The frozen template that evaluation and serving render with."""
+    found = frozen["template"]
+    return Template(found["source"], kwargs=found.get("kwargs"), **special_tokens)
+
+
+def training_template(frozen: Json, *, special_tokens: Mapping[str, str]) -> Template:
+    """The template that training renders with: the serving one unless the run names another."""
+    found = frozen["template"]
+    source = found.get("training_source") or found["source"]
+    return Template(source, kwargs=found.get("kwargs"), **special_tokens)
+
+
 def load_template(base_dir: Path, *, special_tokens: Mapping[str, str]) -> Template:
     """The base's own template, from chat_template.jinja or tokenizer_config.json.
 
@@ -181,7 +227,7 @@ def _compile(source: str) -> JinjaTemplate:
     )
     environment.filters["tojson"] = _to_json
     environment.globals["raise_exception"] = _raise_exception
-    environment.globals["strftime_now"] = _strftime_now
+    environment.globals[CLOCK] = _strftime_now
     try:
         return environment.from_string(source)
     except TemplateSyntaxError as error:

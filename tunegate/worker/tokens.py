@@ -305,7 +305,7 @@ def _pieces(encoder: Encoder, byte_level: bool, added: set[int]) -> list[bytes]:
     """The bytes of every token by id.
 
     Byte-level alphabets are mapped back to bytes; the other alphabet in use (SentencePiece) writes
-    a space as U+2581 and a bare byte as <0xNN>.
+    a space as U+2581 and a bare byte as <0xNN>, in added tokens too (Gemma adds runs of spaces).
     """
     alphabet = _byte_alphabet() if byte_level else {}
     size = encoder.get_vocab_size(with_added_tokens=True)
@@ -314,10 +314,8 @@ def _pieces(encoder: Encoder, byte_level: bool, added: set[int]) -> list[bytes]:
         text = encoder.id_to_token(token_id)
         if text is None:  # a hole in the vocabulary
             out.append(b"")
-        elif token_id in added:
-            out.append(text.encode())
         elif byte_level:
-            out.append(_byte_level(text, alphabet))
+            out.append(text.encode() if token_id in added else _byte_level(text, alphabet))
         elif re.fullmatch(r"<0x[0-9A-Fa-f]{2}>", text):
             out.append(bytes([int(text[3:5], 16)]))
         else:
