@@ -48,7 +48,7 @@ def default_folder() -> Path:
 
 
 def fetch(name: str, folder: Path) -> None:
-    """Put the two files of one tokenizer into `folder/name`. Raises RuntimeError with the reason."""
+    """Put the two files of one tokenizer into `folder/name`. Raises RuntimeError: why not."""
     target = folder / name
     if all((target / file).is_file() for file in NAMES):
         return

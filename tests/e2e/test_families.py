@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from families import make_family
-from shell import Shell, read
 from toys import write_rows
 
 pytest.importorskip("torch", reason="torch is not installed")

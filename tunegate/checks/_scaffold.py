@@ -45,8 +45,8 @@ def replaced_turn(template: Template, tokenizer: Tokenizer) -> str | None:
 
 
 SERVE_UNTHINKING = (
-    "serve without thinking: set `prompt: {chat_template_kwargs: {enable_thinking: false}}`, so that "
-    "the prompt ends with this block, and give your server the same"
+    "serve without thinking: set `prompt: {chat_template_kwargs: {enable_thinking: false}}`, so "
+    "that the prompt ends with this block, and give your server the same"
 )
 """The way out where `thinking_off` is the text that stands between prompt and answer."""
 
@@ -58,7 +58,7 @@ def thinking_off(template: Template) -> str | None:
     if "enable_thinking" not in template.source or "enable_thinking" in template.kwargs:
         return None
     kwargs = {**template.kwargs, "enable_thinking": False}
-    off = Template(template.source, kwargs=kwargs, **template.special_tokens)
+    off = Template(template.source, kwargs, **template.special_tokens)
     turns = [Turn("user", MARKS["user"])]
     try:
         text, shorter = (one.render(turns, add_generation_prompt=True) for one in (off, template))

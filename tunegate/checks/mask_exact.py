@@ -355,7 +355,7 @@ _WHAT = {
     "no_known_answer": "the row does not say which part of its text is the answer",
     "everything": "the prompt carries loss as well as the answer",
     "answer_absent": "the answer is not in the training text of turn {turn}",
-    "answer_normalised": "the tokenizer rewrites the answer of turn {turn} in Unicode's composed form",
+    "answer_normalised": "the tokenizer rewrites the answer of turn {turn} in Unicode's NFC",
     "prompt_in_loss": "text outside the answer carries loss, {detail}",
     "end_not_trained": "the end of turn {turn} carries no loss: nothing teaches the model to stop",
     "more_after_answer": "text after turn {turn} carries loss, {detail}",

@@ -266,8 +266,8 @@ def _warnings(observation: Json) -> Iterator[Finding]:
     if observation["reads_clock"]:
         yield Finding(
             "the chat template prints today's date: training and serving differ from day to day",
-            change="fix the date: as date_string under prompt.chat_template_kwargs where the template "
-            "asks for it, else in the template",
+            change="fix the date: in prompt.chat_template_kwargs where the template asks for a "
+            "date_string, else in the template",
         )
     words = observation["own_words"]
     if len(words.split()) > MAX_NAMED_WORDS:

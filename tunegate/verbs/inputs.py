@@ -47,9 +47,7 @@ def gather(run: Run) -> Facts:
     reader = Reader(
         run=run,
         tokenizer=tokenizer,
-        template=training_template(
-            {"template": template}, special_tokens=tokenizer.special_tokens
-        ),
+        template=training_template({"template": template}, special_tokens=tokenizer.special_tokens),
         system=prompt["system"],
         task=resolve_task(spec, schema),
         known=known,

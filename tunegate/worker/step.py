@@ -197,7 +197,8 @@ def padded_logits(base: Base, examples: Sequence[Example]) -> tuple[Tensor, Tens
 
     def pick(_: Any, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Of hidden states [B, T, H] the supervised ones, [1, S, H]: a vocabulary of 262,144 times
-        all positions would take gigabytes."""
+        all positions would take gigabytes.
+        """
         return (inputs[0][rows.to(device), columns.to(device)][None], *inputs[1:])
 
     hook = head.register_forward_pre_hook(pick)

@@ -31,8 +31,8 @@ class Template:
     def __init__(
         self,
         source: str,
-        *,
         kwargs: Mapping[str, Any] | None = None,
+        /,
         **special_tokens: str | None,
     ) -> None:
         """`special_tokens` are texts by name (`bos_token`, `eos_token`, ...); None leaves one out.
@@ -179,14 +179,14 @@ def _silent(what: str) -> DataError:
 def serving_template(frozen: Json, *, special_tokens: Mapping[str, str]) -> Template:
     """The frozen template that evaluation and serving render with."""
     found = frozen["template"]
-    return Template(found["source"], kwargs=found.get("kwargs"), **special_tokens)
+    return Template(found["source"], found.get("kwargs"), **special_tokens)
 
 
 def training_template(frozen: Json, *, special_tokens: Mapping[str, str]) -> Template:
     """The template that training renders with: the serving one unless the run names another."""
     found = frozen["template"]
     source = found.get("training_source") or found["source"]
-    return Template(source, kwargs=found.get("kwargs"), **special_tokens)
+    return Template(source, found.get("kwargs"), **special_tokens)
 
 
 def load_template(base_dir: Path, *, special_tokens: Mapping[str, str]) -> Template:
