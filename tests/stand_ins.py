@@ -18,7 +18,7 @@ from tests import toys
 from tunegate.checks import CheckInputs, load
 from tunegate.types import IGNORED, Example, Json, Row, Verdict
 from tunegate.worker.rows import columns_of, read_rows
-from tunegate.worker.template import Template
+from tunegate.worker.template import Template, training_template
 from tunegate.worker.tokens import Tokenizer, load_tokenizer, stop_ids
 
 Prepare = Callable[[Row, Tokenizer, Template], Example]
@@ -38,8 +38,7 @@ class Trainer:
     def batches(self, job: Json) -> Iterator[list[Example]]:
         frozen = job["frozen"]
         tokenizer = load_tokenizer(Path(frozen["base"]["dir"]))
-        source = frozen["template"]["training_source"] or frozen["template"]["source"]
-        template = Template(source, **tokenizer.special_tokens)
+        template = training_template(frozen, special_tokens=tokenizer.special_tokens)
         path = Path(job["data_dir"]) / frozen["data"]["train"]["path"]
         columns = columns_of(frozen, "train")
         rows = read_rows(path, system=frozen["prompt"]["system"], columns=columns)
@@ -230,7 +229,8 @@ def run(
     train: Sequence[Json] | None = None,
     splits: dict[str, Sequence[Json]] | None = None,
     template: str = toys.CHATML,
-    training_template: str | None = None,
+    training_source: str | None = None,
+    kwargs: Json | None = None,
     system: str | None = SYSTEM,
     loss: str = "answer",
     task: Json | None = None,
@@ -269,7 +269,7 @@ def run(
         "prompt": {"system": system, "sha256": "0" * 64},
         "base": {"model": "stand-in", "dir": str(base)},
         "tokenizer": {"stop_ids": sorted(ids), "eos_id": known.eos_id, "pad_id": known.pad_id},
-        "template": {"source": template, "training_source": training_template},
+        "template": {"source": template, "training_source": training_source, "kwargs": kwargs},
     }
     job = {"format": 1, "kind": "train", "frozen": frozen, "data_dir": str(folder)}
     return CheckInputs(frozen, trainer or Trainer(masked_by_prompt), job)

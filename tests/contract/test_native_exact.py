@@ -258,3 +258,14 @@ def test_other_attention_is_padded_with_a_reason(
         setattr(config, key, value)
     reason = why_plain(config)
     assert reason is not None and words in reason
+
+
+def test_padded_rows_compute_logits_of_supervised_tokens_only() -> None:
+    """All positions times a vocabulary of 262,144 would take gigabytes."""
+    base, seen = lora_base("llama", implementation="sdpa"), []
+    hook = base.model.get_output_embeddings().register_forward_hook(
+        lambda module, inputs, logits: seen.append(tuple(logits.shape))
+    )
+    summed_loss(base, rows(), share=True)
+    hook.remove()
+    assert seen == [(1, 16, VOCAB)]

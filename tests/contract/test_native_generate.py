@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -277,3 +278,18 @@ def test_bf16_answers(base_dir: Path, tmp_path: Path) -> None:
     found = lines(tmp_path / "out.jsonl")
     assert len(found) == len(TEXTS)
     assert all(json.loads(row["output"])["intent"] in LABELS for row in found)
+
+
+def test_what_the_base_samples_by_plays_no_part(gemma_dir: Path, tmp_path: Path) -> None:
+    """Its repetition penalty would change greedy answers, on the padded path alone."""
+    folder = tmp_path / "penal"
+    shutil.copytree(gemma_dir, folder)
+    sampling = {"do_sample": True, "temperature": 0.6, "repetition_penalty": 3.0}
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": 0, **sampling}))
+    written = []
+    for where in (gemma_dir, folder):
+        answers = [Answer(str(place), row) for place, row in enumerate(prompts(gemma_dir))]
+        list(Writer(load_base(where), stop_ids=[0], max_new_tokens=6).answer(
+            answers, prefix=0, batch_size=4))  # fmt: skip
+        written.append([answer.tokens for answer in answers])
+    assert written[0] == written[1]

@@ -256,3 +256,30 @@ def test_the_generation_tag_clock_and_filters_render_as_in_transformers(tmp_path
     assert template.render(CONVERSATION, add_generation_prompt=False) == (
         theirs.apply_chat_template(messages, tokenize=False)
     )
+
+
+def test_a_template_that_opens_an_answer_after_every_row_trains_each_answer(tmp_path):
+    """Early Llama 3: the text of a row goes on where the next prompt has a user turn."""
+    source = toys.LLAMA3.replace("{% if add_generation_prompt %}", "").replace("{% endif %}", "")
+    base = make_tokenizer_dir(tmp_path, template=source, bos_token="<bos>")
+    tokenizer = load_tokenizer(base)
+    template = load_template(base, special_tokens=tokenizer.special_tokens)
+    example = encode_row(row(*CONVERSATION), tokenizer=tokenizer, template=template)
+    assert [tokenizer.decode(span) for span in spans(example)] == [
+        f"{turn.content}<|eot_id|>" for turn in CONVERSATION if turn.role == "assistant"
+    ]
+    whole = template.render(CONVERSATION, add_generation_prompt=False)
+    assert example.input_ids == tokenizer.encode(whole)
+    served = prompt_ids(CONVERSATION[:3], tokenizer=tokenizer, template=template)
+    assert example.input_ids[: len(served)] == served
+
+
+def test_a_date_that_is_given_stops_the_clock():
+    source = (
+        "{% if date_string is not defined %}{% set date_string = strftime_now('%Y') %}{% endif %}"
+        "{% for m in messages %}{{ date_string + m.content }}{% endfor %}"
+    )
+    assert Template(source).reads_clock
+    fixed = Template(source, {"date_string": "26 Jul 2024 "})
+    assert not fixed.reads_clock
+    assert fixed.render(CONVERSATION[:1], add_generation_prompt=True).startswith("26 Jul 2024 W")

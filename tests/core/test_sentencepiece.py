@@ -1,5 +1,7 @@
 """Tokenizers of the SentencePiece kind: a space before the first word, bytes as tokens."""
 
+import json
+
 import pytest
 
 from tests import toys
@@ -54,3 +56,16 @@ def test_all_checks_pass(tmp_path, template):
     assert {name: str(one.status) for name, one in found.items()} == dict.fromkeys(
         names(), str(Status.PASS)
     ), [one.findings[:1] for one in found.values()]
+
+
+def test_runs_of_spaces_that_are_tokens_of_their_own_are_spaces(tmp_path):
+    """Gemma adds them to its vocabulary; an indented answer must read as it was written."""
+    base = toys.make_sentencepiece_dir(tmp_path / "base")
+    file = base / "tokenizer.json"
+    described = json.loads(file.read_text())
+    added = described["added_tokens"]
+    number = max(item["id"] for item in added) + len(described["model"]["vocab"])
+    added.append({**added[-1], "id": number, "content": "\u2581\u2581", "special": False})
+    file.write_text(json.dumps(described))
+    tokenizer = load_tokenizer(base)
+    assert tokenizer.piece(tokenizer.token_id("\u2581\u2581")) == b"  "

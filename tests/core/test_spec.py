@@ -147,3 +147,10 @@ def test_a_link_to_a_run_file_is_a_run_of_its_own(tmp_path: Path) -> None:
     (other / "run.yaml").symlink_to(file)
     assert run_file_and_folder(other)[1] == other
     assert run_file_and_folder(other / "run.yaml") == (other / "run.yaml", other)
+
+
+def test_refuses_template_switches_that_are_no_switches(tmp_path: Path) -> None:
+    for name in ("messages", "bos_token"):
+        line = f"prompt: {{chat_template_kwargs: {{{name}: x}}}}\n"
+        (found,) = problems(tmp_path, GOOD + line)
+        assert "`prompt.chat_template_kwargs`" in found and "switches" in found

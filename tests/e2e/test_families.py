@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from families import make_family
+from shell import Shell, read
 from toys import write_rows
 
 pytest.importorskip("torch", reason="torch is not installed")
@@ -77,11 +79,53 @@ def put_run(folder: Path, base: Path, rows: Rows, task: dict[str, Any], **change
         "data": {"train": "train.jsonl", "validation": "validation.jsonl"},
         "prompt": {"system": "system.txt"},
         "base": {"model": str(base)},
-        "train": {"epochs": 3, "learning_rate": 4e-3, "precision": "fp32", "batch_size": 3},
-        "eval": {"test": "test.jsonl", "raw": {"shots": [0, 1]}},
+        "train": {
+            "epochs": 3,
+            "learning_rate": 4e-3,
+            "precision": "fp32",
+            "batch_size": 3,
+            "eval_every_steps": 24,
+        },
+        "eval": {"test": "test.jsonl", "raw": {"shots": [0]}},
         "research": {"answers": {"train.learning_rate": answer, "eval.test.rows": answer}},
     }
     for key, value in changes.items():
         spec[key] = {**spec.get(key, {}), **value} if isinstance(value, dict) else value
     (folder / "run.yaml").write_text(json.dumps(spec, indent=1))
     return folder
+
+
+TASKS: dict[str, tuple[Rows, dict[str, Any]]] = {
+    "qwen3": (conversations, {"answer": "json", "schema": "schema.json", "class": "/good"}),
+    "gemma3": (instructions, {"answer": "text"}),
+    "llama3": (labelled, {"answer": "label", "labels": list(GOODS)}),
+}
+ENDINGS = {"qwen3": "<|im_end|>", "gemma3": "<end_of_turn>", "llama3": "<|eot_id|>"}
+UNTHINKING = {"prompt": {"chat_template_kwargs": {"enable_thinking": False}}}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_from_file_to_report(name: str, tmp_path: Path) -> None:
+    base = make_family(name, tmp_path / name)
+    rows, task = TASKS[name]
+    shell, folder = Shell(tmp_path), tmp_path / "run"
+    put_run(folder, base, rows, task)
+    if name == "qwen3":
+        # Its template puts an empty think block into training and not into the prompt.
+        refused = shell.run("go", folder, code=3)
+        assert "enable_thinking: false" in refused["error"]["hint"]
+        assert not (folder / "attempts").exists()
+        put_run(folder, base, rows, task, **UNTHINKING)
+    shell.run("go", folder)
+    wire = read(folder, "evidence/wire.json")["observation"]
+    assert wire["exact"] == wire["stopped"] == 20
+    mask = read(folder, "evidence/mask_exact.json")["observation"]
+    assert all(s["supervised_text"].endswith(ENDINGS[name]) for s in mask["samples"])
+    receipt = read(folder, "record.json")["training"]["receipt"]
+    assert receipt["steps"] == 24 and receipt["adapter"]["changed"]
+    answered = [json.loads(line) for line in (folder / "eval/tuned.jsonl").read_text().splitlines()]
+    assert len(answered) == SPLITS["test"]
+    assert any(line["finish"] == "stop" for line in answered)
+    assert "<html" in (folder / "report.html").read_text()
+    log = (folder / "attempts/1/log").read_text()
+    assert ("padded" in log) is (name == "gemma3"), "the plain path tells its reason"

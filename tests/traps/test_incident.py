@@ -27,7 +27,7 @@ def rows(name):
     return [json.loads(line) for line in text.splitlines()]
 
 
-def replay(tmp_path, train, training_template=None):
+def replay(tmp_path, train, training_source=None):
     task = {
         "answer": "json",
         "schema": json.loads((FOLDER / "answer.schema.json").read_text(encoding="utf-8")),
@@ -40,7 +40,7 @@ def replay(tmp_path, train, training_template=None):
         train=rows(train),
         splits={"validation": rows("validation.jsonl"), "test": rows("test.jsonl")},
         template=SMOLLM2,
-        training_template=training_template,
+        training_source=training_source,
         system=(FOLDER / "prompts/system.txt").read_text(encoding="utf-8"),
         task=task,
     )

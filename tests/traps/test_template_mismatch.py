@@ -11,7 +11,7 @@ SPACED = CHATML.replace("<|im_start|>assistant\n", "<|im_start|>assistant\n\n")
 
 
 def test_another_role_name_is_refused_with_both_texts(tmp_path):
-    found = verdict("render_parity", run(tmp_path, training_template=HUMAN))
+    found = verdict("render_parity", run(tmp_path, training_source=HUMAN))
     assert found.status == Status.FAIL
     first = found.findings[0]
     assert first.where == "data/train.jsonl:1"
@@ -34,7 +34,7 @@ def test_raw_text_without_a_conversation_is_refused(tmp_path):
 
 
 def test_a_system_line_in_training_only_is_refused(tmp_path):
-    inputs = run(tmp_path, training_template=SMOLLM2, system=None)
+    inputs = run(tmp_path, training_source=SMOLLM2, system=None)
     found = verdict("render_parity", inputs)
     assert found.status == Status.FAIL
     assert "You are a help" in found.findings[0].message
@@ -42,7 +42,7 @@ def test_a_system_line_in_training_only_is_refused(tmp_path):
 
 @pytest.mark.parametrize("training", [None, CHATML + "{# the same text #}"])
 def test_templates_that_render_alike_pass(tmp_path, training):
-    assert verdict("render_parity", run(tmp_path, training_template=training)).status == Status.PASS
+    assert verdict("render_parity", run(tmp_path, training_source=training)).status == Status.PASS
 
 
 def test_a_template_that_opens_the_answer_with_more_is_refused(tmp_path):
@@ -52,7 +52,7 @@ def test_a_template_that_opens_the_answer_with_more_is_refused(tmp_path):
         "{{ m['content'] + '<|im_end|>\n' }}{% endfor %}"
         "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
     )
-    found = verdict("render_parity", run(tmp_path, training_template=prompt_only))
+    found = verdict("render_parity", run(tmp_path, training_source=prompt_only))
     assert found.status == Status.FAIL
     assert "goes on with '<think></think>" in found.findings[0].message
-    assert verdict("mask_exact", run(tmp_path, training_template=prompt_only)).status == Status.FAIL
+    assert verdict("mask_exact", run(tmp_path, training_source=prompt_only)).status == Status.FAIL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
@@ -49,6 +50,11 @@ SERVE_UNTHINKING = (
     "that the prompt ends with this block, and give your server the same"
 )
 """The way out where `thinking_off` is the text that stands between prompt and answer."""
+
+
+def composed(text: str) -> bytes:
+    """The text as a tokenizer that normalises to Unicode NFC (Qwen's) gives it back."""
+    return unicodedata.normalize("NFC", text).encode()
 
 
 def thinking_off(template: Template) -> str | None:

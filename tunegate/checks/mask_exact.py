@@ -19,14 +19,13 @@ sends (render_parity), or that the loss is computed on these labels (wire test, 
 from __future__ import annotations
 
 import hashlib
-import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
 from tunegate.checks import MAX_FINDINGS, MAX_SAMPLES, CheckInputs
 from tunegate.checks._called import ends_once, unsaid
 from tunegate.checks._pass import Seen, observe_one, unable
-from tunegate.checks._scaffold import SERVE_UNTHINKING, thinking_off
+from tunegate.checks._scaffold import SERVE_UNTHINKING, composed, thinking_off
 from tunegate.types import Finding, Json, Status, Verdict
 from tunegate.worker.feed import label_line
 
@@ -179,8 +178,7 @@ class Watch:
         """Which of the known faults makes `text` differ from the answer and its end."""
         before, found, after = text.partition(answer)
         if answer not in seen.text and answer.strip() not in seen.text:
-            composed = unicodedata.normalize("NFC", answer.decode()).encode()
-            normalised = composed != answer and composed in seen.text
+            normalised = composed(answer.decode()) in seen.text
             return {"problem": "answer_normalised" if normalised else "answer_absent"}
         if found and before:
             return {"problem": "prompt_in_loss", "detail": _shown(before)}
@@ -242,9 +240,10 @@ def _stands_right(
     must all stand before it, in order, and its text must not come again after the last run.
     """
     for which in ("training", "serving"):
-        prompt = seen.prompts(which)[number].encode()
-        if seen.text.startswith(prompt):
-            return len(prompt) in (at, at + lead)
+        text = seen.prompts(which)[number]
+        for prompt in (text.encode(), composed(text)):
+            if seen.text.startswith(prompt):
+                return len(prompt) in (at, at + lead)
     first = seen.answers[number - 1][0] + 1 if number else 0
     cursor = len(seen.decode(0, runs[number - 1][1])) if number else 0
     for turn in seen.row.turns[first : seen.answers[number][0]]:

@@ -15,14 +15,19 @@ is a raw text without a conversation cannot be compared, and fails.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 from tunegate.checks import MAX_FINDINGS, MAX_SAMPLES, CheckInputs
 from tunegate.checks._pass import CHUNK_ROWS, Seen, described, observe_one, unable
-from tunegate.checks._scaffold import SERVE_UNTHINKING, own_words, replaced_turn, thinking_off
+from tunegate.checks._scaffold import (
+    SERVE_UNTHINKING,
+    composed,
+    own_words,
+    replaced_turn,
+    thinking_off,
+)
 from tunegate.errors import DataError
 from tunegate.types import Finding, Json, Row, Status, Verdict
 from tunegate.worker.encode import prompt_ids
@@ -109,9 +114,10 @@ class Watch:
                     **self._first(ids, prompt),
                 }
             answer = turn.content.encode()
-            composed = unicodedata.normalize("NFC", turn.content).encode()  # see mask_exact
             rest = seen.decode(size, size + len(answer) + AFTER)
-            if not rest.startswith((answer, answer.strip(), b" " + answer.strip(), composed)):
+            if not rest.startswith(
+                (answer, answer.strip(), b" " + answer.strip(), composed(turn.content))
+            ):
                 return {
                     "problem": "text_between",
                     "turn": position + 1,
