@@ -14,7 +14,7 @@ from toys import write_rows
 
 pytest.importorskip("torch", reason="torch is not installed")
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 SYSTEM = "You help the customers of a shop for outdoor goods."
 GOODS = ("tent", "stove", "rope", "lamp", "boots", "map")
@@ -116,7 +116,7 @@ def test_from_file_to_report(name: str, tmp_path: Path) -> None:
         assert "enable_thinking: false" in refused["error"]["hint"]
         assert not (folder / "attempts").exists()
         put_run(folder, base, rows, task, **UNTHINKING)
-    shell.run("go", folder)
+    shell.run("go", folder, seconds=900)
     wire = read(folder, "evidence/wire.json")["observation"]
     assert wire["exact"] == wire["stopped"] == 20
     mask = read(folder, "evidence/mask_exact.json")["observation"]
