@@ -25,13 +25,13 @@ class Shell:
             "OMP_WAIT_POLICY": "PASSIVE",
         }
 
-    def run(self, *arguments: str | Path, code: int = 0) -> dict[str, Any]:
+    def run(self, *arguments: str | Path, code: int = 0, seconds: float = 300) -> dict[str, Any]:
         done = subprocess.run(
             [*COMMAND, *map(str, arguments), "--json"],
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=seconds,
             stdin=subprocess.DEVNULL,
         )
         assert done.returncode == code, (

@@ -62,7 +62,9 @@ def answer_text(row: Row, *, tokenizer: Tokenizer, template: Template) -> str:
     position = row.answer_at
     if position is None or not row.turns[position].tool_calls:
         return row.answer or ""
-    text = segments(row, template=template)[-1].text
+    stops = _stops(tokenizer, template).values()
+    plan = segments(row, template=template, stops=stops)
+    text = [part.text for part in plan if part.answer_at is not None][-1]
     end = turn_end_id(tokenizer, template)
     return text if end is None else text.rpartition(tokenizer.decode([end]))[0]
 
@@ -99,8 +101,7 @@ def encode_rows(
     """
     if loss not in LOSSES:
         raise DataError(f"loss is {loss!r}; it is one of {', '.join(LOSSES)}")
-    ends = (tokenizer.eos_id, turn_end_id(tokenizer, template))
-    stops = {end: tokenizer.decode([end]) for end in ends if end is not None}
+    stops = _stops(tokenizer, template)
     source = iter(rows)
     while chunk := list(islice(source, CHUNK_ROWS)):
         plans = [
@@ -116,6 +117,12 @@ def encode_rows(
                 ids, labels = _join(row, plan, parts, stops)
                 labels = list(ids) if loss == "all" else labels
             yield Example(row.index, ids, labels, dropped=_too_long(len(ids), max_length))
+
+
+def _stops(tokenizer: Tokenizer, template: Template) -> dict[int, str]:
+    """The tokens that end an answer in training, with their texts."""
+    ends = (tokenizer.eos_id, turn_end_id(tokenizer, template))
+    return {end: tokenizer.decode([end]) for end in ends if end is not None}
 
 
 def _too_long(tokens: int, max_length: int | None) -> str | None:
@@ -175,7 +182,7 @@ def _rendered(row: Row, size: int, *, template: Template, opens: bool) -> str:
 
 
 def _end(text: str, start: int, stops: Collection[str], *, last: bool) -> int:
-    """Where the first stop after `start` ends, or the `last`: arguments of calls may hold others."""
+    """Where the first stop after `start` ends, or the last: arguments of calls may hold some."""
     find = str.rfind if last else str.find
     ends = [find(text, stop, start) + len(stop) for stop in stops if stop in text[start:]]
     return (max if last else min)(ends, default=len(text))

@@ -62,7 +62,7 @@ class Template:
         for roles in (("system", "user"), ("user",)):
             turns = [{"role": role, "content": "x"} for role in roles]
             with suppress(Exception):
-                self._text(turns, add_generation_prompt=True, **{CLOCK: clock})
+                self._text(turns, add_generation_prompt=True, strftime_now=clock)
                 return bool(read)
         return True
 
