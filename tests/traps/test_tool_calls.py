@@ -143,7 +143,7 @@ def test_arguments_that_the_trainer_loses_are_refused(tmp_path, template):
     assert "a tool call of turn 2 is not in the training text" in found.findings[0].message
 
 
-@pytest.mark.parametrize("which", ["template", "training_template"])
+@pytest.mark.parametrize("which", ["template", "training_source"])
 def test_a_template_that_prints_no_arguments_never_passes(tmp_path, which):
     templates = {"template": QWEN, which: NO_ARGUMENTS}
     inputs = run(tmp_path, trainer=Trainer(own_encoder), train=[ROW], system=None, **templates)
