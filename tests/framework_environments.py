@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,24 +28,25 @@ def python_of(framework: str) -> str:
         pytest.skip(f"the environment of {framework} cannot be made: {error.message[:200]}")
 
 
-def start_job(python: str, job_path: Path, **options: Any) -> subprocess.Popen[str]:
+def start_job(python: str, job_path: Path, *, plugins: Path | None = None) -> subprocess.Popen[str]:
     """The worker on a job, in a Python of our choice, its log beside the job."""
+    paths = [str(path) for path in (REPOSITORY, plugins) if path is not None]
     environment = {
         **os.environ,
-        "PYTHONPATH": str(REPOSITORY),
+        "PYTHONPATH": os.pathsep.join(paths),
         "OMP_WAIT_POLICY": "PASSIVE",
         "HF_HUB_OFFLINE": "1",
     }
     with (job_path.parent / "log").open("a") as log:
         return subprocess.Popen(
             [python, "-W", "ignore", "-c", ENTRY, str(job_path)],
-            env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, text=True, **options,
+            env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, text=True,
         )  # fmt: skip
 
 
-def run_job(python: str, job_path: Path) -> int:
+def run_job(python: str, job_path: Path, *, plugins: Path | None = None) -> int:
     """Run a job to its end; its exit code."""
-    with start_job(python, job_path) as process:
+    with start_job(python, job_path, plugins=plugins) as process:
         code = process.wait(timeout=240)
     if code:
         sys.stderr.write((job_path.parent / "log").read_text()[-3000:])

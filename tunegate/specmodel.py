@@ -173,7 +173,7 @@ class Lora(Keys):
 
 class Train(Keys):
     framework: str = "native"
-    """Which trainer runs."""
+    """Which trainer runs: `native`, or `trl` in an environment of its own; docs/frameworks.md."""
     epochs: float | None = Field(None, gt=0, le=100)
     """Passes over the training rows; left out, 2."""
     batch_size: int | None = Field(None, ge=1, le=MOST)
