@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
@@ -169,7 +170,14 @@ class Engine:
         from safetensors.torch import load_file
 
         set_adapter(self.trainer.model, load_file(folder / ADAPTER_FILE))
-        self.resumed = folder
+        # transformers takes a folder inside a checkpoint that holds an adapter, as `best` does, for
+        # a second adapter of the model: it sees the files alone.
+        self.resumed = Path(self.trainer.args.output_dir, "resumed")
+        shutil.rmtree(self.resumed, ignore_errors=True)
+        self.resumed.mkdir(parents=True)
+        for path in folder.iterdir():
+            if path.is_file():
+                (self.resumed / path.name).symlink_to(path.resolve())
 
     def validation_loss(self, watch: Callable[[int], None]) -> float:
         """As the native trainer computes it: a mean over tokens, not over batches."""
@@ -207,6 +215,7 @@ def run(job: Json, emit: Emit) -> None:
             resumed = engine.resumed
             trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
     attempt.finish()
+    shutil.rmtree(trainer.args.output_dir, ignore_errors=True)
 
 
 def _verified(job: Json, trainer: Any, rows: Sequence[Example]) -> list[Example]:
