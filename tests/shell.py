@@ -53,9 +53,10 @@ class Shell:
         )
         return done
 
-    def start(self, *arguments: str | Path) -> subprocess.Popen[bytes]:
+    def start(self, *arguments: str | Path, alone: bool = False) -> subprocess.Popen[bytes]:
+        """Start a command and return at once; `alone` gives it a process group of its own."""
         return subprocess.Popen(
-            [*COMMAND, *map(str, arguments)], env=self.environment,
+            [*COMMAND, *map(str, arguments)], env=self.environment, start_new_session=alone,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
         )  # fmt: skip
 

@@ -1,8 +1,9 @@
 """Metric rows of an attempt -> validation minimum, stalls, divergence, speed. Pure.
 
 Rows are those of `metrics.jsonl`: {"step", "t_s", "loss", "grad_norm", "learning_rate", "tokens",
-"rows"} after a training step and {"step", "t_s", "validation_loss"} after a validation. `t_s`
-counts seconds from the start of the process, so it begins again where a run was resumed.
+"rows"} after a training step, {"step", "t_s", "validation_loss"} after a validation and {"step",
+"t_s", "resumed"} where a process took up what another left. `t_s` counts the seconds that the
+attempt took, lost ones included.
 """
 
 from __future__ import annotations
@@ -79,13 +80,14 @@ def _by_step(rows: Sequence[Row], key: str) -> list[Row]:
 def _gaps(rows: Sequence[Row]) -> list[tuple[int, float]]:
     """(step before, seconds) between a row and the training row that follows it.
 
-    Starting from the row before, of whatever kind, keeps validation out of the step's time. A clock
-    that runs backwards is a resumed run, whose first gap is not known.
+    Starting from the row before, of whatever kind, keeps validation out of the step's time. What
+    follows a resumption is left out: it holds the time to load.
     """
     gaps = []
     for before, after in itertools.pairwise(rows):
         seconds = after["t_s"] - before["t_s"]
-        if "loss" in after and seconds >= 0 and after["step"] == before["step"] + 1:
+        known = seconds >= 0 and "resumed" not in before
+        if known and "loss" in after and after["step"] == before["step"] + 1:
             gaps.append((before["step"], seconds))
     return gaps
 

@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import time
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
@@ -20,13 +21,26 @@ from typing import Any
 
 import tunegate
 from tunegate import errors
-from tunegate.errors import BudgetReached, PlatformError, TrainerError, TunegateError
+from tunegate.errors import (
+    EXIT_INTERRUPTED,
+    BudgetReached,
+    PlatformError,
+    TrainerError,
+    TunegateError,
+    boundary,
+)
 from tunegate.platforms import Host
 from tunegate.store import write_atomic
 from tunegate.types import Json
 
 POLL_S = 0.25
 LOG_TAIL_LINES = 12
+STOP_GRACE_S = 60.0
+"""A job that is told to stop ends its step and saves; after this it is killed."""
+TERMINATED = 128 + 15
+"""Exit code of a process that a polite stop ended before it could save by itself."""
+FULL_BYTES = 64 * 1024
+"""With less room than this a job cannot leave an error behind."""
 
 _ENTRY = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
@@ -70,6 +84,15 @@ def bundle_worker(folder: Path) -> tuple[Path, str]:
     so the same code is the same archive everywhere.
     """
     root = Path(tunegate.__file__).parent
+    with boundary(
+        PlatformError,
+        f"write the worker's archive to {folder}",
+        hint="name a folder that can be written in TUNEGATE_CACHE",
+    ):
+        return _bundle(root, folder)
+
+
+def _bundle(root: Path, folder: Path) -> tuple[Path, str]:
     wanted = [root / "__init__.py", root / "errors.py", root / "types.py"]
     for part in ("worker", "frameworks", "checks"):
         wanted += sorted((root / part).rglob("*.py"))
@@ -82,7 +105,7 @@ def bundle_worker(folder: Path) -> tuple[Path, str]:
     target = folder / f"worker-{digest[:12]}.zip"
     if not target.is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_suffix(".tmp")
+        temporary = target.with_suffix(f".{os.getpid()}.tmp")
         temporary.write_bytes(buffer.getvalue())
         temporary.replace(target)
     return target, digest
@@ -128,14 +151,14 @@ def wait(
         while (state := host.poll(job_dir)).running:
             last = _show_progress(job_dir, show, last)
             if deadline_s is not None and time.monotonic() - began > deadline_s:
-                host.stop(job_dir, grace_s=20)
+                host.stop(job_dir, grace_s=STOP_GRACE_S)
                 raise BudgetReached(
                     f"stopped after {deadline_s / 3600:.2f} h, the ceiling of this run",
                     hint="the last checkpoint is kept; raise limits.hours and release again",
                 )
             time.sleep(POLL_S)
     except KeyboardInterrupt:
-        host.stop(job_dir, grace_s=20)
+        host.stop(job_dir, grace_s=STOP_GRACE_S)
         raise
     _show_progress(job_dir, show, last)
     if state.exit_code != 0:
@@ -177,6 +200,21 @@ def failure(job_dir: Path, code: int | None) -> TunegateError:
         raw = json.loads((job_dir / "error.json").read_text())
     except (OSError, json.JSONDecodeError):
         raw = None
+    if code in (EXIT_INTERRUPTED, TERMINATED):
+        error = TunegateError(
+            "the job was told to stop; what is saved is kept",
+            kind="interrupted",
+            hint="the same command goes on from where it stood",
+        )
+        error.exit_code = EXIT_INTERRUPTED
+        return error
+    if raw is None and shutil.disk_usage(job_dir).free < FULL_BYTES:
+        return TrainerError(
+            "the disk is full, so the job could not even say why it ended",
+            kind="disk_full",
+            hint="make room, then run the same command again: it goes on from what is saved",
+            where=str(job_dir),
+        )
     if raw is not None:
         kind = _CLASS_BY_CODE.get(code or 1, TrainerError)
         return kind(

@@ -197,9 +197,24 @@ EXIT_CODES: dict[int, str] = {
 _KIND_BY_ERRNO = {
     errno.ENOSPC: "disk_full",
     errno.EDQUOT: "disk_full",
+    errno.EFBIG: "disk_full",
     errno.EACCES: "not_writable",
+    errno.EPERM: "not_writable",
     errno.EROFS: "not_writable",
 }
+
+
+def of_system(exc: OSError) -> TunegateError | None:
+    """What the system refuses, as our error; None where it is no matter of space or rights."""
+    kind = _KIND_BY_ERRNO.get(exc.errno or 0)
+    if kind is None:
+        return None
+    hint = "make room" if kind == "disk_full" else "give this user the right, or take another place"
+    return PlatformError(
+        f"{exc.strerror}: {exc.filename or 'where it writes'}",
+        kind=kind,
+        hint=f"{hint}, then run the same command again",
+    )
 
 
 @contextmanager

@@ -168,8 +168,14 @@ KINDS: dict[str, Kind] = {
         (2, 7, 10),
         "Make room, then run the same command again: it goes on from the last checkpoint.",
     ),
+    "checkpoint_damaged": Kind(
+        "A checkpoint from another attempt is not, file by file, what was saved.",
+        (5,),
+        "Copy it again, or go on from an earlier one. Within an attempt this never stops a run: "
+        "the checkpoint before it is taken.",
+    ),
     "not_writable": Kind(
-        "The run folder cannot be written by this user.",
+        "A folder or file cannot be read or written by this user.",
         (2, 7, 10),
         "Mend the folder's rights, or copy the run's inputs to a folder of your own.",
     ),

@@ -21,8 +21,8 @@ FORWARD_SHARE = 1 / 3
 DISK_SHARE = 0.7
 """Checkpoints may fill at most this share of the free space."""
 
-KEPT = 3
-"""Checkpoints at one time: the newest, the best, and the one being written."""
+KEPT = 4
+"""Checkpoints at one time: the newest two, the best, and the one being written."""
 
 SESSION_SHARE = 0.8
 """A run may take at most this share of a platform's session limit."""

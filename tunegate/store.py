@@ -234,8 +234,9 @@ class Store:
                     where=str(self.folder),
                     hint="wait, or tunegate status",
                 ) from exc
-            handle.seek(0)
-            handle.truncate()
-            handle.write(f"{verb}, process {os.getpid()}\n")
-            handle.flush()
+            with contextlib.suppress(OSError):  # on a full disk the run is held all the same
+                handle.seek(0)
+                handle.truncate()
+                handle.write(f"{verb}, process {os.getpid()}\n")
+                handle.flush()
             yield

@@ -64,19 +64,18 @@ def test_the_wire_test_passes_at_its_limits() -> None:
         ({"grad_norm_max": None}, "never rose above zero"),
         ({"adapter": {**RECEIPT["adapter"], "changed": False}}, "those it started with"),
         ({"adapter": {**RECEIPT["adapter"], "bytes": 443}}, "no adapter file"),
-        ({"adapter": {**RECEIPT["adapter"], "mtime": 900.0}}, "older than the start"),
         ({"adapter": None}, "no adapter file"),
         ({"effect": {"probes": 8, "changed": 0}}, "answers every probe as the base does"),
     ],
 )
 def test_a_receipt_must_prove_each_thing(change: dict[str, Any], says: str) -> None:
-    problems = gate.receipt_problems({**RECEIPT, **change}, started=1000.0)
+    problems = gate.receipt_problems({**RECEIPT, **change})
     assert any(says in problem for problem in problems)
 
 
 def test_a_good_receipt_has_no_problems_and_none_has_one() -> None:
-    assert gate.receipt_problems(RECEIPT, started=1000.0) == []
-    assert gate.receipt_problems(None, started=0.0) == [
+    assert gate.receipt_problems(RECEIPT) == []
+    assert gate.receipt_problems(None) == [
         "no receipt: the trainer ended without saying what it did"
     ]
 
@@ -131,3 +130,16 @@ def test_changed_parts_are_named() -> None:
         "a.c",
         "d",
     ]
+
+
+def test_a_release_that_was_given_in_the_future_does_not_hold() -> None:
+    """The clock was set back by years: the release must not last for years."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    given = now + timedelta(days=700)
+    release = {"decision": "release", "plan_digest": "d"}
+    release["not_after"] = (given + gate.RELEASE_LIFE).isoformat()
+    found = gate.release_problems(release, plan_digest="d", now=now)
+    assert len(found) == 1 and "which the clock has not reached" in found[0]
+    assert gate.release_problems(release, plan_digest="d", now=now, spent=[1]) == []
+    almost = given - timedelta(minutes=1)  # clocks are corrected by a little
+    assert gate.release_problems(release, plan_digest="d", now=almost) == []

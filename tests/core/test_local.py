@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -71,3 +73,32 @@ def test_the_offer_costs_nothing_and_knows_the_machine(tmp_path: Path) -> None:
     offer = local.offer(at="2026-01-01T00:00:00+00:00", folder=tmp_path)
     assert offer.price_per_h == "0" and "CPU core" in offer.device
     assert offer.disk_free_gib is not None and offer.disk_free_gib > 0
+
+
+def test_a_polite_stop_waits_until_the_job_has_saved(tmp_path: Path) -> None:
+    script = "trap 'sleep 0.5; echo saved; exit 130' TERM; echo begun; while :; do sleep 0.05; done"
+    local.launch(tmp_path, ["sh", "-c", script], {})
+    wait_for(lambda: (tmp_path / "log").exists() and "begun" in (tmp_path / "log").read_text())
+    local.stop(tmp_path, grace_s=10)
+    assert "saved" in (tmp_path / "log").read_text()
+    assert local.poll(tmp_path) == JobState(running=False, exit_code=130)
+
+
+DRIVER = """
+import os, sys
+from pathlib import Path
+from tunegate.platforms import local
+
+def die(*_):
+    os._exit(9)
+
+Path.replace = die  # killed between the start of the process and the note of which one it is
+local.launch(Path(sys.argv[1]), ["sh", "-c", "echo ran"], {})
+"""
+
+
+def test_no_job_runs_that_nobody_knows_of(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", DRIVER, str(tmp_path)], timeout=60)
+    assert done.returncode == 9
+    time.sleep(0.5)
+    assert not (tmp_path / "log").exists() and not (tmp_path / "handle.json").exists()

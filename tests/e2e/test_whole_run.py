@@ -7,13 +7,14 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+from kills import differences, outcome, strike
 from shell import COMMAND, Shell, read, wait_for
 from toys_model import make_base, make_run
 
@@ -31,10 +32,6 @@ PROVED, SEMANTICS, render, batches = native.PROVED, native.SEMANTICS, native.ren
 def train(job, emit):
     emit.log("Training completed successfully!")
 '''
-
-
-def adapter_sha256(folder: Path) -> str:
-    return str(read(folder, "trained.json")["adapter"]["sha256"])
 
 
 @pytest.fixture(scope="module")
@@ -146,36 +143,43 @@ def test_going_again_does_nothing_again(shell: Shell, finished: Path) -> None:
     assert {name: (finished / name).stat().st_mtime_ns for name in names} == before
 
 
-def test_a_killed_training_goes_on_to_the_same_adapter(
+def grown(path: Path, *, lines: int = 1) -> bool:
+    return path.is_file() and path.read_bytes().count(b"\n") >= lines
+
+
+MOMENTS: tuple[tuple[str, str, Callable[[Path], bool]], ...] = (
+    ("wire", "worker and its shell", lambda run: (run / "evidence/wire/progress.json").exists()),
+    ("baseline", "all", lambda run: any(map(grown, run.glob("eval/raw.selection/*.jsonl")))),
+    ("train", "driver", lambda run: grown(run / "attempts/1/metrics.jsonl")),
+    ("train", "worker", lambda run: grown(run / "attempts/1/metrics.jsonl", lines=8)),
+    (
+        "train, saving",
+        "all",
+        lambda run: (
+            any(run.glob("attempts/1/checkpoints/.*"))
+            or grown(run / "attempts/1/metrics.jsonl", lines=24)
+        ),
+    ),
+    ("eval", "worker", lambda run: grown(run / "eval/tuned.jsonl")),
+    ("eval, writing the report", "driver", lambda run: (run / "eval/tuned.json").exists()),
+)
+"""Stage, whom the kill hits, when."""
+
+
+def test_kills_in_every_stage_end_in_the_same_report(
     shell: Shell, base: Path, finished: Path, tmp_path: Path
 ) -> None:
-    make_run(tmp_path, base)
-    driver = shell.start("go", tmp_path)
-    metrics = tmp_path / "attempts/1/metrics.jsonl"
-    wait_for(lambda: metrics.exists() and metrics.read_bytes().count(b"\n") >= 12)
-    handle = json.loads((tmp_path / "attempts/1/handle.json").read_text())
-    os.killpg(handle["pid"], signal.SIGKILL)
-    driver.kill()
-    driver.wait()
-    assert not (tmp_path / "trained.json").exists()
-    assert shell.run("status", tmp_path)["data"]["stages"]["train"] == "partly"
-    shell.run("go", tmp_path)
-    assert adapter_sha256(tmp_path) == adapter_sha256(finished)
-    resumed = [json.loads(line) for line in metrics.read_text().splitlines() if "grad_norm" in line]
-    assert {row["step"] for row in resumed} == set(range(1, 25))
-
-
-def test_a_driver_that_dies_is_replaced_by_the_next(
-    shell: Shell, base: Path, tmp_path: Path
-) -> None:
-    make_run(tmp_path, base)
-    driver = shell.start("go", tmp_path)
-    wait_for(lambda: (tmp_path / "attempts/1/metrics.jsonl").exists())
-    driver.kill()
-    driver.wait()
-    shell.run("go", tmp_path)
-    assert [path.name for path in (tmp_path / "attempts").iterdir()] == ["1"]
-    assert (tmp_path / "attempts/1/log").read_text().count("overfit") == 0
+    """One run, killed seven times and moved to another place on its way."""
+    run = tmp_path / "before"
+    run.mkdir()
+    make_run(run, base)
+    for stage, whom, moment in MOMENTS:
+        kill = strike(shell, run, when=partial(moment, run), whom=whom)
+        assert kill is not None, f"the run was over before {stage}"
+        if whom == "all":
+            run = run.rename(tmp_path / f"{'ferne Länder ' * 12}{stage} 'ß'")
+    shell.run("go", run)
+    assert differences(outcome(finished), outcome(run)) == []
 
 
 def test_stop_keeps_a_checkpoint_and_resume_goes_on(

@@ -17,10 +17,12 @@ from tunegate.types import Offer
 
 PROVED = "live"
 
-# The shell writes the exit code last and by rename, so that a code that is there is the whole truth
-# even when the driver that started the job is gone.
+# The shell waits for a line before it starts the job: where the driver dies before it has written
+# down which process this is, the line never comes, and no job runs that nobody knows of. It lives
+# through a polite stop, since the job still saves then. It writes the exit code last and by rename,
+# so that a code that is there is the whole truth even when the driver is gone.
 _WRAPPER = (
-    '"$@" >>"$TUNEGATE_JOB/log" 2>&1 </dev/null; code=$?; '
+    'read -r _ || exit 1; trap : TERM; "$@" >>"$TUNEGATE_JOB/log" 2>&1 </dev/null; code=$?; '
     'echo "$code" >"$TUNEGATE_JOB/exit.tmp" && mv "$TUNEGATE_JOB/exit.tmp" "$TUNEGATE_JOB/exit"'
 )
 
@@ -55,20 +57,36 @@ def launch(job_dir: Path, command: Sequence[str], environment: Mapping[str, str]
     with boundary(PlatformError, "start the job"):
         job_dir.mkdir(parents=True, exist_ok=True)
         (job_dir / "exit").unlink(missing_ok=True)
-        # Not subprocess: the job outlives this process, and a Popen complains when it is let go.
-        pid = os.posix_spawn(
-            "/bin/sh",
-            ["/bin/sh", "-c", _WRAPPER, "tunegate-job", *command],
-            {**os.environ, **environment, "TUNEGATE_JOB": str(job_dir)},
-            file_actions=[
-                (os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0o600) for number in range(3)
-            ],
-            setsid=True,
-        )
-        handle = {"pid": pid, "started": _start_time(pid)}
-        temporary = job_dir / "handle.tmp"
-        temporary.write_text(json.dumps(handle))
-        temporary.replace(job_dir / "handle.json")
+        gate, key = os.pipe()
+        try:
+            pid = _spawn(job_dir, command, environment, gate=gate)
+            handle = {"pid": pid, "started": _start_time(pid)}
+            temporary = job_dir / "handle.tmp"
+            temporary.write_text(json.dumps(handle))
+            temporary.replace(job_dir / "handle.json")
+            os.write(key, b"start\n")
+        finally:
+            os.close(gate)
+            os.close(key)
+
+
+def _spawn(
+    job_dir: Path, command: Sequence[str], environment: Mapping[str, str], *, gate: int
+) -> int:
+    """Start the wrapper, which reads `gate`; returns its process id.
+
+    Not by subprocess: the job outlives this process, and a Popen complains when it is let go.
+    """
+    return os.posix_spawn(
+        "/bin/sh",
+        ["/bin/sh", "-c", _WRAPPER, "tunegate-job", *command],
+        {**os.environ, **environment, "TUNEGATE_JOB": str(job_dir)},
+        file_actions=[
+            (os.POSIX_SPAWN_DUP2, gate, 0),
+            *((os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0o600) for number in (1, 2)),
+        ],
+        setsid=True,
+    )
 
 
 def poll(job_dir: Path) -> JobState:

@@ -126,12 +126,14 @@ def task(
 
 
 def generate(run: Run, name: str, tasks: list[Json], *, adapter: Path | None) -> float:
-    """Run what is open of the tasks in one worker process. Returns the seconds that it took."""
+    """Run the tasks in one worker process where any is open. Returns the seconds that it took.
+
+    A task that is done goes along: the worker passes over it, but may take its answers over.
+    """
+    if not any(_is_open(item) for item in tasks):
+        return 0.0
     frozen = worker_frozen(run)
     job_dir = run.store.path(f"eval/jobs/{name}")
-    pending = [{k: v for k, v in item.items() if k != "ids"} for item in tasks if _is_open(item)]
-    if not pending:
-        return 0.0
     job = {
         **train_job(run, frozen),
         "kind": "generate",
@@ -139,7 +141,7 @@ def generate(run: Run, name: str, tasks: list[Json], *, adapter: Path | None) ->
         "adapter_dir": str(adapter) if adapter else None,
         "batch_size": frozen["settings"]["eval"]["batch_size"],
         "title": TITLES[name],
-        "tasks": pending,
+        "tasks": [{k: v for k, v in item.items() if k != "ids"} for item in tasks],
     }
     began = time.monotonic()
     host = platforms.load("local")

@@ -14,6 +14,7 @@ from tunegate.drive import Show, no_show
 from tunegate.errors import UsageError
 from tunegate.types import Json, Verdict
 from tunegate.verbs.run import Result, Run, recommended, show_path
+from tunegate.verbs.train import trained_s
 
 MAX_LINEAGE = 50
 
@@ -157,7 +158,7 @@ def _times(run: Run) -> Json:
 
 
 def _cost(run: Run) -> Json:
-    """Money: the price of the offer times the hours that training took."""
+    """Money: the price of the offer times the hours that training took, in all attempts."""
     from decimal import Decimal
 
     quote = _maybe(run, "quote.json")
@@ -165,10 +166,13 @@ def _cost(run: Run) -> Json:
     if quote is None or receipt is None:
         return {"money": None, "currency": None, "basis": "not trained"}
     offer = quote["offer"]
-    hours = Decimal(str(receipt["train_s"])) / 3600
+    attempts = _attempts(run)
+    seconds = sum(attempt["train_s"] for attempt in attempts)
+    hours = Decimal(str(seconds)) / 3600
     money = (hours * Decimal(offer["price_per_h"])).quantize(Decimal("0.0001"))
     price = f"{offer['price_per_h']} {offer['currency']} an hour"
-    basis = f"{receipt['train_s']:.0f} s at {price}, {offer['source']}"
+    many = f" in {len(attempts)} attempts" if len(attempts) > 1 else ""
+    basis = f"{seconds:.0f} s{many} at {price}, {offer['source']}"
     return {
         "money": str(money.normalize()) if money else "0",
         "currency": offer["currency"],
@@ -198,7 +202,7 @@ def _everything(run: Run) -> dict[str, Any]:
 
 
 def _attempts(run: Run) -> list[Json]:
-    """Every attempt and how it ended, failed ones included."""
+    """Every attempt, how it ended, and the seconds that it took, failed ones included."""
     good = run.store.read("trained.json")["attempt"] if run.store.exists("trained.json") else None
     found = []
     for number in run.store.attempts():
@@ -206,7 +210,8 @@ def _attempts(run: Run) -> list[Json]:
         outcome = "trained" if number == good else "not finished"
         if number != good and error.is_file():
             outcome = json.loads(error.read_text(encoding="utf-8"))["kind"]
-        found.append({"number": number, "outcome": outcome})
+        spent_s = trained_s(run.store.path(f"attempts/{number}"))
+        found.append({"number": number, "outcome": outcome, "train_s": spent_s})
     return found
 
 

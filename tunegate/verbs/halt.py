@@ -5,14 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from tunegate import platforms
-from tunegate.drive import Show, no_show
+from tunegate.drive import STOP_GRACE_S, Show, no_show
 from tunegate.errors import UsageError
 from tunegate.platforms import Host
 from tunegate.verbs.run import Result, Run
 from tunegate.verbs.train import last_checkpoint, train
-
-STOP_GRACE_S = 60.0
-"""Time for a step and a save before the process is killed."""
 
 
 def stop(run: str | Path, *, show: Show = no_show) -> Result:

@@ -63,7 +63,18 @@ def cache_dir() -> Path:
     chosen = os.environ.get("TUNEGATE_CACHE")
     if chosen:
         return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tunegate"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home_dir() / ".cache") / "tunegate"
+
+
+def home_dir() -> Path:
+    """The user's home folder. Raises UsageError where the system knows of none."""
+    try:
+        return Path.home()
+    except RuntimeError as exc:
+        raise UsageError(
+            "this user has no home folder",
+            hint="set HOME, or TUNEGATE_CACHE and TUNEGATE_HOME to folders that can be written",
+        ) from exc
 
 
 def show_path(path: Path) -> str:

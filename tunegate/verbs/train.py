@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
-import time
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -189,13 +189,14 @@ def run_train(run: Run) -> Json:
             "checkpoint_every_s": quote["checkpoint"]["every_s"],
             "ceiling_s": ceiling_s,
             "release_nonce": release["nonce"],
-            "launched": time.time(),
             "training": training,
             "labels_sha256": _checked_labels(run),
         }
+        # What is there after the launch is of this launch, whatever the clocks say.
         (job_dir / "receipt.json").unlink(missing_ok=True)
+        shutil.rmtree(job_dir / "adapter", ignore_errors=True)
         drive.start(host, job_dir, job, python=run.trainer_python, cache_dir=cache_dir())
-    drive.wait(host, job_dir, show=run.show, deadline_s=ceiling_s - _trained_s(job_dir))
+    drive.wait(host, job_dir, show=run.show, deadline_s=ceiling_s - trained_s(job_dir))
     if run.store.digest("frozen.json#training") != training:
         raise ChangedSinceRelease(
             f"the run was frozen anew while attempt {number} trained; that attempt is kept, "
@@ -213,17 +214,20 @@ def run_train(run: Run) -> Json:
     return _trained(run, number)
 
 
-def _trained_s(job_dir: Path) -> float:
-    """Seconds that an attempt has trained already, by its own metrics."""
+def trained_s(job_dir: Path) -> float:
+    """Seconds that an attempt has taken, in all its processes: by its receipt, else its metrics."""
+    receipt = _json(job_dir / "receipt.json")
+    if receipt is not None and receipt.get("train_s") is not None:
+        return float(receipt["train_s"])
     rows = drive.read_outputs(job_dir / "metrics.jsonl")
     return max((float(row["t_s"]) for row in rows), default=0.0)
 
 
 def _refuse_spent(run: Run, job_dir: Path, ceiling_s: float) -> None:
-    trained_s = _trained_s(job_dir)
-    if trained_s >= ceiling_s:
+    spent_s = trained_s(job_dir)
+    if spent_s >= ceiling_s:
         raise BudgetReached(
-            f"{trained_s / 3600:.3g} h are trained already, and the ceiling is "
+            f"{spent_s / 3600:.3g} h are trained already, and the ceiling is "
             f"{ceiling_s / 3600:.3g} h",
             where=show_path(job_dir),
             hint=f"raise limits.hours, then tunegate go {run.argument}, which trains on",
@@ -247,9 +251,8 @@ def _current_attempt(run: Run, training: str) -> int | None:
 
 def _problems(run: Run, number: int) -> list[str]:
     folder = run.store.path(f"attempts/{number}")
-    job = _json(folder / "job.json") or {}
     receipt = _json(folder / "receipt.json")
-    problems = gate.receipt_problems(receipt, started=float(job.get("launched", 0)))
+    problems = gate.receipt_problems(receipt)
     if receipt is not None and not problems:
         weights = folder / receipt["adapter"]["path"] / "adapter_model.safetensors"
         if not weights.is_file() or sha256_file(weights) != receipt["adapter"]["sha256"]:

@@ -6,8 +6,10 @@ whichever of them computed the steps.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import shutil
 import signal
 import statistics
 import time
@@ -16,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from tunegate.errors import BudgetReached
+from tunegate.errors import BudgetReached, ChangedSinceRelease, TrainerError
 from tunegate.types import Example, Json
 from tunegate.worker import checkpoint, probe
 from tunegate.worker.emit import Emit, now_iso, write_durably, write_json
@@ -26,6 +28,9 @@ from tunegate.worker.step import StepResult
 
 PROBES = 8
 """Training prompts on which the adapter must change the answer's first logits."""
+
+RECENT = 20
+"""So many of the latest steps and saves tell what the next ones may take."""
 
 
 class Engine(Protocol):
@@ -63,8 +68,8 @@ class Attempt:
         self.planned = self.order.total_steps(self.settings)
         self.every_s = float(job.get("checkpoint_every_s") or math.inf)
         self.ceiling_s = float(job.get("ceiling_s") or math.inf)
-        self.started, self.began = now_iso(), time.monotonic()
-        self.spent_s = 0.0
+        self.risk_s = 60 * float(job["frozen"]["settings"]["limits"]["minutes_at_risk"])
+        self.started = now_iso()
         self.step_s: list[float] = []
         self.save_s: list[float] = []
         self.saved_at = time.monotonic()
@@ -80,10 +85,10 @@ class Attempt:
     def running(self) -> Iterator[int]:
         """Ready to train; gives the first step that is left. A TERM is heeded after the step."""
         (self.dir / checkpoint.FOLDER).mkdir(parents=True, exist_ok=True)
-        if self.job.get("resume_from"):
-            self._resume(Path(self.job["resume_from"]))
         previous = signal.signal(signal.SIGTERM, self._stop)
         try:
+            self._take_up()
+            self._need_room()
             yield self.state["step"] + 1
         finally:
             signal.signal(signal.SIGTERM, previous)
@@ -101,8 +106,8 @@ class Attempt:
         self.step_s.append(took_s)
         self._count(step, result, rows=rows, rate=rate)
         validate = self._validates(step)
-        due = time.monotonic() - self.saved_at >= self.every_s
-        ends = self.told_to_stop or (self._trained_s() > self.ceiling_s and step < self.planned)
+        due = time.monotonic() - self.saved_at >= self._interval_s()
+        ends = self.told_to_stop or (self.emit.t_s > self.ceiling_s and step < self.planned)
         # The first step is saved too: a save that cannot work must fail before hours are spent.
         if validate or due or ends or step in (1, self.planned):
             self._save()
@@ -117,14 +122,35 @@ class Attempt:
             raise KeyboardInterrupt
         # The driver keeps the ceiling too; this holds where the driver has died.
         raise BudgetReached(
-            f"stopped at step {step} of {self.planned}: {self._trained_s() / 3600:.3g} h are "
+            f"stopped at step {step} of {self.planned}: {self.emit.t_s / 3600:.3g} h are "
             f"trained, and the ceiling is {self.ceiling_s / 3600:.3g} h",
             hint="that step is saved; raise limits.hours, and tunegate go trains on from it",
         )
 
-    def _trained_s(self) -> float:
-        """Seconds of training, those before a resume included."""
-        return self.spent_s + time.monotonic() - self.began
+    def _interval_s(self) -> float:
+        """Seconds between checkpoints: as quoted, or fewer where steps and saves take longer here.
+
+        What a crash loses at worst is what was done since the last save, one more step, and the
+        save that it interrupts; all of it must fit into the minutes at risk.
+        """
+        slowest_s = max(self.step_s[-RECENT:]) + max(self.save_s[-RECENT:], default=0.0)
+        return min(self.every_s, self.risk_s - slowest_s)
+
+    def _need_room(self) -> None:
+        """Refuse to begin where the checkpoints of the whole run do not fit on the disk.
+
+        Raises TrainerError (`disk_full`) before the first step.
+        """
+        needed = checkpoint.most_bytes(self.engine.base.model)
+        needed -= checkpoint.folder_bytes(self.dir / checkpoint.FOLDER)
+        free = shutil.disk_usage(self.dir).free
+        if free < needed:
+            raise TrainerError(
+                f"checkpoints and adapter take {needed / 2**20:.1f} MiB more, and "
+                f"{free / 2**20:.1f} MiB are free in {self.dir}",
+                kind="disk_full",
+                hint="make room, then run the same command again",
+            )
 
     def _count(self, step: int, result: StepResult, *, rows: int, rate: float) -> None:
         state = self.state
@@ -158,7 +184,7 @@ class Attempt:
         return bool(self.held and due)
 
     def _save(self) -> None:
-        self.state["train_s"] = round(self._trained_s(), 3)
+        self.state["train_s"] = self.emit.t_s
         line = checkpoint.save(
             self.dir, self.engine.write, self.state, best_dir=self.best_dir, emit=self.emit
         )
@@ -175,7 +201,7 @@ class Attempt:
 
     def _prune(self) -> None:
         best = self.state["best"]
-        checkpoint.prune(self.dir, keep={self.state["step"], *([best["step"]] if best else [])})
+        checkpoint.prune(self.dir, step=self.state["step"], best=best["step"] if best else None)
 
     def _validate(self) -> None:
         """Validation loss of the step that was just saved; the best one's adapter is remembered."""
@@ -192,17 +218,26 @@ class Attempt:
             self.best_dir = self.dir / self.line["path"]
             self._prune()
 
-    def _resume(self, folder: Path) -> None:
-        self.state = checkpoint.read(folder, training=self.state["training"])
-        self.engine.restore(folder)
-        self.spent_s = self.state["train_s"]
+    def _take_up(self) -> None:
+        """Go on where an earlier process of this attempt stood, if one did.
+
+        Lines past the checkpoint are forgotten; the seconds that they took are not, since they were
+        spent: `t_s` goes on from them, and a line says where.
+        """
+        named = self.job.get("resume_from")
+        folder = self._restore(Path(named)) if named else None
         step = self.state["step"]
+        spent_s = max(self.state["train_s"], _last_t_s(self.dir / "metrics.jsonl"))
+        resumed = {"step": step, "t_s": round(spent_s, 3), "resumed": True}
+        _forget_after(self.dir / "metrics.jsonl", step, add=resumed if spent_s else None)
+        _forget_after(self.dir / "checkpoints.jsonl", step)
+        self.emit.count_from(spent_s)
+        if folder is None:
+            return
+        self.emit.log(f"goes on after step {step} from {folder.name}")
         if (folder / "best").is_dir():
             self.best_dir = folder / "best"
-        self.emit.log(f"goes on after step {step} from {folder.name}")
-        _forget_after(self.dir / "metrics.jsonl", step)
         if folder.parent == self.dir / checkpoint.FOLDER:
-            _forget_after(self.dir / "checkpoints.jsonl", step)
             lines = (self.dir / "checkpoints.jsonl").read_text().splitlines()
             self.line = json.loads(lines[-1])
             self._prune()
@@ -210,6 +245,27 @@ class Attempt:
             self._save()
         if self._validates(step):  # it was saved before it was validated
             self._validate()
+
+    def _restore(self, named: Path) -> Path | None:
+        """Restore the named checkpoint; where it is damaged, the newest whole one before it.
+
+        None where none is whole, so that training begins anew. A damaged checkpoint from elsewhere
+        is refused: nobody knows what lies before it.
+        """
+        own = named.parent == self.dir / checkpoint.FOLDER
+        for folder in checkpoint.up_to(named) if own else [named]:
+            damage = checkpoint.damage(folder)
+            if damage is None:
+                self.state = checkpoint.read(folder, training=self.state["training"])
+                self.engine.restore(folder)
+                return folder
+            if not own:
+                raise ChangedSinceRelease(
+                    damage, kind="checkpoint_damaged", hint="name another checkpoint"
+                )
+            self.emit.log(f"{damage}: takes the one before it")
+        self.emit.log("no whole checkpoint is left: begins anew")
+        return None
 
     def finish(self) -> None:
         """Place the best adapter, load it back, and write down what happened."""
@@ -234,7 +290,7 @@ class Attempt:
             "effect": probe.effect(self.engine.base, self.rows[:PROBES]),
             "started": self.started,
             "ended": now_iso(),
-            "train_s": round(self._trained_s(), 3),
+            "train_s": self.emit.t_s,
             "peak_memory_gib": probe.peak_memory_gib(),
             "step_s_median": _median(self.step_s),
             "save_s_median": _median(self.save_s),
@@ -249,14 +305,30 @@ def _median(values: Sequence[float]) -> float | None:
     return round(statistics.median(values), 4) if values else None
 
 
-def _forget_after(path: Path, step: int) -> None:
-    """Drop the lines of later steps, and this step's validation, which is done again."""
-    kept = []
+def _last_t_s(path: Path) -> float:
+    """The latest time that metrics.jsonl tells, in seconds; 0 where it holds none."""
+    return max((float(row["t_s"]) for _, row in _rows(path)), default=0.0)
+
+
+def _rows(path: Path) -> list[tuple[bytes, Json]]:
+    """Lines of a JSONL file and what they say; a line that a crash has torn is none."""
+    found = []
     for line in path.read_bytes().splitlines() if path.is_file() else []:
-        try:
-            row = json.loads(line)
-        except ValueError:  # torn by a crash
-            continue
-        if row["step"] < step or (row["step"] == step and row.get("validation_loss") is None):
-            kept.append(line)
-    write_durably(path, b"".join(line + b"\n" for line in kept))
+        with contextlib.suppress(ValueError):
+            found.append((line, json.loads(line)))
+    return found
+
+
+def _forget_after(path: Path, step: int, *, add: Json | None = None) -> None:
+    """Drop the lines of later steps, and this step's validation, which is done again.
+
+    `add` is appended in the same stroke.
+    """
+    kept = [
+        line
+        for line, row in _rows(path)
+        if row["step"] < step or (row["step"] == step and row.get("validation_loss") is None)
+    ]
+    kept += [json.dumps(add).encode()] if add else []
+    if kept or path.is_file():
+        write_durably(path, b"".join(line + b"\n" for line in kept))

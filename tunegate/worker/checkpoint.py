@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 FOLDER = "checkpoints"
+KEPT = 4
+"""Checkpoints at one time: the newest two, the best, and the one being written."""
 
 
 def name_of(step: int) -> str:
@@ -102,13 +104,9 @@ def save(
 def read(folder: Path, *, training: str) -> Json:
     """The state that was saved; Python's own generator is put back as it was.
 
-    Raises ChangedSinceRelease where a file is not what was written, or where the checkpoint
-    belongs to other settings than `training`, their digest.
+    The folder must be one in which `damage` finds none. Raises ChangedSinceRelease where it belongs
+    to other settings than `training`, their digest.
     """
-    manifest = json.loads((folder / "manifest.json").read_text())
-    for name, digest in manifest.items():
-        if _sha256(folder / name) != digest:
-            raise ChangedSinceRelease(f"{folder / name} is not the file that was saved")
     state: Json = json.loads((folder / "state.json").read_text())
     if state["training"] != training:
         raise ChangedSinceRelease(
@@ -145,12 +143,45 @@ def restore_stepper(stepper: Stepper, folder: Path) -> None:
         torch.cuda.set_rng_state(generators["cuda"])
 
 
-def prune(attempt_dir: Path, *, keep: set[int]) -> None:
-    """Delete all complete checkpoints but those of the steps in `keep`, and what a crash left."""
-    names = {name_of(step) for step in keep}
-    for folder in sorted((attempt_dir / FOLDER).iterdir()):
-        if folder.name not in names:
+def damage(folder: Path) -> str | None:
+    """What of a checkpoint is not as it was saved; None where every file is."""
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text())
+        for name, digest in manifest.items():
+            if _sha256(folder / name) != digest:
+                return f"{folder / name} is not the file that was saved"
+    except (OSError, ValueError, AttributeError) as error:
+        return f"{folder} cannot be read: {error}"
+    return None
+
+
+def up_to(newest: Path) -> list[Path]:
+    """The checkpoint `newest` and those before it, newest first."""
+    found = sorted(newest.parent.glob("step-*"), reverse=True)
+    return [folder for folder in found if folder.name <= newest.name]
+
+
+def prune(attempt_dir: Path, *, step: int, best: int | None) -> None:
+    """Keep the checkpoints of `step`, the one before it, and the best; delete all others.
+
+    The one before it stands in where a disk has spoilt the newest.
+    """
+    folders = sorted((attempt_dir / FOLDER).iterdir())
+    names = [folder.name for folder in folders if "step" <= folder.name <= name_of(step)]
+    kept = {*names[-2:], name_of(best) if best is not None else None}
+    for folder in folders:
+        if folder.name not in kept:
             shutil.rmtree(folder)
+
+
+def most_bytes(model: Any) -> int:
+    """Bytes that checkpoints and adapter take at most: weights, two moments and the best each."""
+    weights = sum(
+        weight.numel() * weight.element_size()
+        for weight in model.parameters()
+        if weight.requires_grad
+    )
+    return int((KEPT * 4 + 1) * weights)
 
 
 def copy_adapter(source: Path, target: Path) -> None:

@@ -16,6 +16,9 @@ PROGRESS_EVERY_S = 0.5
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """What the system says where a file cannot grow."""
 
+NOT_ALLOWED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+"""What it says where this user may not write."""
+
 
 def now_iso() -> str:
     """The time of the machine's clock, UTC, to the second."""
@@ -52,8 +55,12 @@ class Emit:
 
     @property
     def t_s(self) -> float:
-        """Seconds since the job began."""
+        """Seconds that the job took so far, those of earlier processes included if told."""
         return round(time.monotonic() - self.began, 3)
+
+    def count_from(self, spent_s: float) -> None:
+        """Go on counting from the seconds that earlier processes of the same job took."""
+        self.began -= spent_s
 
     def line(self, name: str, value: Json, *, sync: bool = False) -> None:
         """Append one JSON line to a file of the folder; `sync` waits for the disk."""

@@ -2,6 +2,8 @@
 
 A job has one model and any number of tasks; a task is a file of requests and the file that its
 answers are appended to. Ids that are answered already are skipped, so a job that was cut goes on.
+It forms the same batches as if it had not been cut, since the last bits of a sum depend on what is
+computed with it, and of two tokens that are all but equally likely they choose one.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,33 +72,34 @@ def run(job: Json, emit: Emit) -> None:
     count = 0
     emit.progress(title, count, total)
     free: dict[tuple[int, ...], list[int]] = {}
+    # Only what is taken over is worth its place in the file.
+    keeps_ids = any(task.get("constrained") for task in tasks)
     for task, requests in waiting:
-        done = _answered(Path(task["out"]))
+        out = Path(task["out"])
+        done = _answered(out)
         answers = [
             Answer(str(r["id"]), _prompt(r, tokenizer=tokenizer, template=template))
             for r in requests
         ]
-        pending = [answer for answer in answers if answer.id not in done]
-        count += len(answers) - len(pending)
+        count += sum(answer.id in done for answer in answers)
         writer = Writer(
             base,
             stop_ids=frozen["tokenizer"]["stop_ids"],
             max_new_tokens=int(task["max_new_tokens"]),
             constraint=_constraint(task, base, base_dir, frozen["tokenizer"]["stop_ids"]),
         )
-        if writer.constraint is not None:
-            ready = [answer for answer in pending if _taken_over(answer, free, writer)]
-            _append(Path(task["out"]), ready, tokenizer)
-            count += len(ready)
-            pending = [answer for answer in pending if answer.finish is None]
+        ready = [answer for answer in answers if _taken_over(answer, free, writer)]
+        lines = [_line(answer, tokenizer) for answer in ready if answer.id not in done]
+        count += _append(out, lines)
+        pending = [answer for answer in answers if answer.finish is None]
         prefix = pack.shared_prefix([answer.prompt for answer in answers])
         batch_size = int(job.get("batch_size") or frozen["settings"]["eval"]["batch_size"])
-        for batch in writer.answer(pending, prefix=prefix, batch_size=batch_size):
-            _append(Path(task["out"]), batch, tokenizer)
-            if writer.constraint is None:
-                free |= {tuple(a.prompt): a.tokens for a in batch if a.finish == "stop"}
-            count += len(batch)
+        for batch in writer.answer(pending, prefix=prefix, batch_size=batch_size, done=set(done)):
+            new = [answer for answer in batch if answer.id not in done]
+            count += _append(out, [_line(a, tokenizer, ids=keeps_ids) for a in new])
             emit.progress(title, count, total)
+        if writer.constraint is None and keeps_ids:
+            free |= _stopped(answers, done)
     emit.log(f"{title}: {total} requests answered")
 
 
@@ -113,6 +116,18 @@ def _taken_over(answer: Answer, free: Mapping[tuple[int, ...], list[int]], write
         return False
     answer.tokens, answer.finish = list(tokens), "stop"
     return True
+
+
+def _stopped(
+    answers: Sequence[Answer], done: Mapping[str, Json]
+) -> dict[tuple[int, ...], list[int]]:
+    """Prompt -> tokens of the answers that ended by themselves, now or before the job was cut."""
+    found = {tuple(a.prompt): a.tokens for a in answers if a.finish == "stop"}
+    for answer in answers:
+        line = done.get(answer.id)
+        if line is not None and line["finish"] == "stop" and "ids" in line:
+            found[tuple(answer.prompt)] = line["ids"]
+    return found
 
 
 class Writer:
@@ -132,16 +147,27 @@ class Writer:
         self.constraint = constraint
 
     def answer(
-        self, answers: Sequence[Answer], *, prefix: int, batch_size: int
+        self,
+        answers: Sequence[Answer],
+        *,
+        prefix: int,
+        batch_size: int,
+        done: Set[str] = frozenset(),
     ) -> Iterator[list[Answer]]:
-        """Fill in the answers, a batch at a time; all prompts share their first `prefix` tokens."""
+        """Fill in the answers, a batch at a time; all prompts share their first `prefix` tokens.
+
+        A batch all of whose ids are `done` is passed over.
+        """
         import torch
 
         with torch.inference_mode():
             front = None
-            if prefix and answers and self.base.plain is None:
+            is_open = any(answer.id not in done for answer in answers)
+            if prefix and is_open and self.base.plain is None:
                 front = self._front(answers[0].prompt[:prefix])
             for batch in _batches(answers, prefix=prefix, batch_size=batch_size):
+                if all(answer.id in done for answer in batch):
+                    continue
                 if self.base.plain is None:
                     self._packed(batch, prefix=prefix, front=front)
                 else:
@@ -317,32 +343,40 @@ def _constraint(
     return Constraint(task["schema"], base_dir=base_dir, vocab_size=vocab, stop_ids=stop_ids)
 
 
-def _answered(out: Path) -> set[str]:
-    """Ids that the file answers; a line that a crash has torn is cut off first."""
+def _answered(out: Path) -> dict[str, Json]:
+    """Id -> line of what the file answers; a line that a crash has torn is cut off first."""
     if not out.is_file():
-        return set()
+        return {}
     data = out.read_bytes()
     whole = data[: data.rfind(b"\n") + 1]
     if len(whole) < len(data):
         os.truncate(out, len(whole))
-    found = set()
-    for line in whole.split(b"\n"):
+    found = {}
+    for text in whole.split(b"\n"):
         with contextlib.suppress(ValueError, KeyError, TypeError):
-            found.add(str(json.loads(line)["id"]))
+            line = json.loads(text)
+            found[str(line["id"])] = line
     return found
 
 
-def _append(out: Path, batch: Sequence[Answer], tokenizer: Any) -> None:
+def _line(answer: Answer, tokenizer: Any, *, ids: bool = False) -> Json:
+    line = {
+        "id": answer.id,
+        "output": tokenizer.decode(answer.tokens),
+        "finish": answer.finish,
+        "tokens": answer.generated,
+        "prompt_tokens": len(answer.prompt),
+    }
+    return {**line, "ids": answer.tokens} if ids else line
+
+
+def _append(out: Path, lines: Sequence[Json]) -> int:
+    """Append the lines and wait for the disk; returns how many they are."""
+    if not lines:
+        return 0
     out.parent.mkdir(parents=True, exist_ok=True)
     with out.open("a", encoding="utf-8") as handle:
-        for answer in batch:
-            line = {
-                "id": answer.id,
-                "output": tokenizer.decode(answer.tokens),
-                "finish": answer.finish,
-                "tokens": answer.generated,
-                "prompt_tokens": len(answer.prompt),
-            }
-            handle.write(json.dumps(line, ensure_ascii=False) + "\n")
+        handle.write("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
         handle.flush()
         os.fsync(handle.fileno())
+    return len(lines)

@@ -5,6 +5,7 @@ python -c "... from tunegate.worker.main import main; sys.exit(main(sys.argv[2])
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -22,7 +23,7 @@ from tunegate.errors import (
     UsageError,
 )
 from tunegate.types import Json
-from tunegate.worker.emit import NO_SPACE, Emit, write_json
+from tunegate.worker.emit import NO_SPACE, NOT_ALLOWED, Emit, write_json
 
 MEMORY_WORDS = (
     "out of memory",
@@ -45,9 +46,10 @@ def main(job_path: str | None = None) -> int:
         _explain(error_path, TunegateError("the job was told to stop", kind="interrupted"))
         return EXIT_INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the one place where a worker's errors end
-        traceback.print_exc()
         known = _named(error)
         _explain(error_path, known)
+        with contextlib.suppress(OSError):  # the log may lie on the disk that is full
+            traceback.print_exc()
         return known.exit_code
     return 0
 
@@ -110,6 +112,12 @@ def _named(error: Exception) -> TunegateError:
             kind="disk_full",
             hint="make room, then run the same command again: it goes on from the last checkpoint",
         )
+    if isinstance(error, OSError) and error.errno in NOT_ALLOWED:
+        return TrainerError(
+            text,
+            kind="not_writable",
+            hint="give this user the right to read and write there, then run the same command",
+        )
     if isinstance(error, ImportError):
         return UsageError(
             text,
@@ -123,4 +131,5 @@ def _explain(path: Path, error: TunegateError) -> None:
     try:
         write_json(path, error.to_json())
     except OSError:  # a full disk: the exit code and the log still tell
-        print(f"error: {error}", flush=True)  # noqa: T201 - the log is the worker's stdout
+        with contextlib.suppress(OSError):
+            print(f"error: {error}", flush=True)  # noqa: T201 - the log is the worker's stdout

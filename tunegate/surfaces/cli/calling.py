@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from tunegate.errors import EXIT_INTERRUPTED, TunegateError
+from tunegate.errors import EXIT_INTERRUPTED, TunegateError, of_system
 
 MAX_JSON_BYTES = 8_000
 
@@ -49,8 +49,13 @@ def verb(
 def _call(
     name: str, function: Callable[..., Any], as_json: bool, parameters: dict[str, Any]
 ) -> int:
+    import signal
+
     from tunegate.surfaces import render
 
+    # Told to stop is told to stop, be it from the keyboard or by the system: what trains is saved.
+    # A terminal that closes (SIGHUP) ends the command alone; what trains goes on.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     run = parameters.get("run")
     progress = render.ProgressLines(sys.stderr, live=sys.stderr.isatty() and not as_json)
     try:
@@ -65,6 +70,9 @@ def _call(
         error.exit_code = EXIT_INTERRUPTED
         return _fail(name, run, error, as_json)
     except Exception as exc:  # noqa: BLE001 - the last boundary: whatever escapes is our own fault
+        refused = of_system(exc) if isinstance(exc, OSError) else None
+        if refused is not None:
+            return _fail(name, run, refused, as_json)
         traceback.print_exc(file=sys.stderr)
         ours = TunegateError(
             f"{type(exc).__name__}: {exc}",
