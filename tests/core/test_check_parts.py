@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from tests.stand_ins import Trainer, masked_by_prompt, run, verdict
 from tests.toys import chat, write_rows
-from tunegate.checks._overlap import GRAM, GRAM_SHARE, MIN_WORDS_NEAR, NEAR, Overlaps, words
+from tunegate.checks._overlap import GRAM_SHARE, MIN_WORDS_NEAR, NEAR, Overlaps, words
 from tunegate.checks._pass import RowFile, Seen
+from tunegate.checks._sequences import GRAM, Sequences, grams
 from tunegate.checks._splits import order_problem
 from tunegate.types import IGNORED, Example, Row, Status
 
@@ -113,6 +114,21 @@ def test_near_equality_misses_nothing_that_brute_force_finds(data, held):
     assert want <= got
     for line in got - want:  # found by sequences of words alone, or but for a word at an end
         assert len(held[line]) >= GRAM or any(one_word_apart(held[line], text) for text in train)
+
+
+@given(
+    st.lists(st.lists(st.sampled_from("ab"), min_size=GRAM, max_size=GRAM + 4), max_size=12),
+    st.integers(1, 3),
+)
+def test_sequences_know_their_texts_and_which_are_in_many(texts, limit):
+    index = Sequences(texts, limit=limit)
+    for text in texts:
+        assert index.known(text) == grams(text)
+        for gram in grams(text):
+            numbers = [n for n, other in enumerate(texts) if gram in grams(other)]
+            common = len(numbers) > limit
+            assert (gram in index.common) == common
+            assert index.holding([gram]) == ([] if common else numbers)
 
 
 @pytest.mark.parametrize("offset", range(2 * GRAM))

@@ -11,24 +11,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from tunegate.checks._characters import LOOKALIKES, visible
+from tunegate.checks._sequences import GRAM, Sequences, shared
 from tunegate.types import Json
-
-GRAM = 13
-"""Words in a sequence; the length that GPT-3's contamination study used."""
-
-PROBE = 4
-PROBE_STEP = GRAM - PROBE + 1
-"""Of every `GRAM` words in a row, one sequence of `PROBE` words begins at a multiple of the step:
-where no held-out row has any of those, there is no sequence of `GRAM` words in common either.
-"""
 
 GRAM_SHARE = 0.5
 """Of the shorter row's sequences, the share that makes two rows overlap."""
@@ -100,16 +93,19 @@ def without_prefix(row: list[str], prefixes: frozenset[int]) -> list[str]:
     return row[size:] if MIN_WORDS_PREFIX <= size < len(row) else row
 
 
-@dataclass
-class _Held:
-    """A row of a held-out split."""
+@dataclass(slots=True)
+class _Text:
+    """A row as it is compared. Of a held-out one this is what stays in memory."""
 
     split: str
     line: int
-    text: str
+    key: int
+    """Hash of the whole text."""
+    start: str
+    empty: bool
     words: list[str]
-    grams: list[int] = field(default_factory=list)
-    own: frozenset[str] = frozenset()
+    own: frozenset[str] | None = None
+    """The words that may tell of a near text, where these are not all that it has."""
 
 
 class Overlaps:
@@ -117,7 +113,8 @@ class Overlaps:
 
     def __init__(self, *, key: str | None) -> None:
         self.key = key
-        self._held: list[_Held] = []
+        self._held: list[_Text] = []
+        self._vocabulary: dict[str, str] = {}
         self._index: _Index | None = None
         self._prefixes: frozenset[int] = frozenset()
         self._groups: dict[str, set[str]] = {}
@@ -127,10 +124,13 @@ class Overlaps:
         """Take in one row. Rows with `held=False` come after all others."""
         if self.key is not None and meta.get(self.key) is not None:
             self._group(split, str(meta[self.key]), held=held)
-        row = _Held(split, line, text, words(text))
+        empty = not text or text.isspace()
+        row = _Text(split, line, hash(text), text[:TEXT_LIMIT], empty, words(text))
         if held:
+            know = self._vocabulary.setdefault
+            row.words = [know(word, word) for word in row.words]
             self._held.append(row)
-        elif text.strip():
+        elif not empty:
             index = self._ready()
             row.words = without_prefix(row.words, self._prefixes)
             self._compare(row, index)
@@ -147,19 +147,19 @@ class Overlaps:
             self._prefixes = shared_prefixes([row.words for row in self._held])
             for row in self._held:
                 row.words = without_prefix(row.words, self._prefixes)
-            self._index = _Index([row for row in self._held if row.text.strip()])
+            self._index = _Index([row for row in self._held if not row.empty])
             for row in self._index.rows:
                 self._compare(row, self._index)
         return self._index
 
-    def _compare(self, row: _Held, index: _Index) -> None:
+    def _compare(self, row: _Text, index: _Index) -> None:
         for number, kind, share in index.matches(row):
             other = index.rows[number]
             if (other.split, other.line) >= (row.split, row.line) and row.split != "train":
                 continue  # each pair of held-out rows once
             self._note(row, other, number, kind, share)
 
-    def _note(self, row: _Held, other: _Held, number: int, kind: str, share: float) -> None:
+    def _note(self, row: _Text, other: _Text, number: int, kind: str, share: float) -> None:
         """Keep the strongest match of a held-out row with each other split."""
         found = self._found[other.split, row.split]
         known = found.get(number)
@@ -170,8 +170,8 @@ class Overlaps:
             "lines": [other.line, row.line],
             "kind": kind,
             "share": round(share, 3),
-            "text": other.text[:TEXT_LIMIT],
-            "other_text": row.text[:TEXT_LIMIT],
+            "text": other.start,
+            "other_text": row.start,
         }
 
     def to_json(self) -> Json:
@@ -203,58 +203,53 @@ _RANK = {"exact": 0, "plain": 1, "grams": 2, "near": 3, "part": 4, "short": 5}
 
 
 class _Index:
-    """Held-out rows by text, by words, by sequences of words and by their rarest words."""
+    """Held-out rows by their words, by sequences of words and by their rarest words.
 
-    def __init__(self, rows: Sequence[_Held]) -> None:
+    About 36 bytes a word of a row, texts and all: 5 kB for one of 150 words.
+    """
+
+    def __init__(self, rows: Sequence[_Text]) -> None:
         self.rows = rows
-        self._texts: dict[str, list[int]] = defaultdict(list)
-        self._plain: dict[tuple[str, ...], list[int]] = defaultdict(list)
+        self._plain: dict[int, list[int]] = defaultdict(list)
         self._longer: dict[tuple[str, ...], list[int]] = defaultdict(list)
         """By the short texts that they would be with one word less at an end."""
         for number, row in enumerate(rows):
-            self._texts[row.text].append(number)
-            self._plain[tuple(row.words)].append(number)
+            self._plain[hash(tuple(row.words))].append(number)
             for part in _parts(row.words):
                 self._longer[part].append(number)
-        self._common, self._grams = self._index_grams()
-        self._probes = {probe for row in rows for probe in _probes(row.words, step=1)}
+        limit = max(COMMON_ROWS, COMMON_SHARE * len(rows))
+        self._sequences = Sequences([row.words for row in rows], limit=limit)
         self._rank = _ranks(rows)
-        for row in rows:
-            row.own = self._own(row)
         # By size, so that only sets of a size that can be near are looked at.
-        self._rare: dict[int, tuple[list[int], list[int]]] = {}
-        for number, row in sorted(enumerate(rows), key=lambda item: len(item[1].own)):
-            for rank in self._prefix(row.own):
-                sizes, numbers = self._rare.setdefault(rank, ([], []))
-                sizes.append(len(row.own))
+        self._rare: dict[int, tuple[array[int], array[int]]] = {}
+        for size, number in sorted((self._keep_own(row), n) for n, row in enumerate(rows)):
+            row = rows[number]
+            for rank in self._prefix(set(row.words) if row.own is None else row.own):
+                sizes, numbers = self._rare.setdefault(rank, (array("I"), array("I")))
+                sizes.append(size)
                 numbers.append(number)
 
-    def _index_grams(self) -> tuple[set[int], dict[int, list[int]]]:
-        """Sequences that many rows share, and the rows of each of the others."""
-        found: dict[int, list[int]] = defaultdict(list)
-        for number, row in enumerate(self.rows):
-            row.grams = _grams(row.words)
-            for gram in set(row.grams):
-                found[gram].append(number)
-        limit = max(COMMON_ROWS, COMMON_SHARE * len(self.rows))
-        common = {gram for gram, where in found.items() if len(where) > limit}
-        for gram in common:
-            del found[gram]
-        return common, found
+    def _keep_own(self, row: _Text) -> int:
+        """Keep the words that a row is compared by where they are not all; their number."""
+        own = self._own(row.words, self._sequences.known(row.words))
+        if len(own) != len(set(row.words)):
+            row.own = own
+        return len(own)
 
-    def _own(self, row: _Held) -> frozenset[str]:
+    def _own(self, said: Sequence[str], found: Sequence[int]) -> frozenset[str]:
         """The words that stand in no common sequence; empty where they are too few to compare."""
-        kept: Iterable[str] = row.words
-        if self._common and not self._common.isdisjoint(row.grams):
-            inside = bytearray(len(row.words))
-            for start, gram in enumerate(row.grams):
-                if gram in self._common:
+        kept: Iterable[str] = said
+        common = self._sequences.common
+        if common and not common.isdisjoint(found):
+            inside = bytearray(len(said))
+            for start, gram in enumerate(found):
+                if gram in common:
                     inside[start : start + GRAM] = b"\1" * GRAM
-            kept = [word for word, covered in zip(row.words, inside, strict=True) if not covered]
+            kept = [word for word, covered in zip(said, inside, strict=True) if not covered]
         own = frozenset(kept)
         return own if len(own) >= MIN_WORDS_NEAR else frozenset()
 
-    def _prefix(self, own: frozenset[str]) -> list[int]:
+    def _prefix(self, own: Set[str]) -> list[int]:
         """Ranks of a set's rarest words, of which a near-equal set has `PREFIX_SHARED` too.
 
         Words that no held-out row has are the rarest and have no rank.
@@ -265,71 +260,73 @@ class _Index:
         unknown = size - len(ranks)
         return [] if unknown > keep - PREFIX_SHARED else ranks[: keep - unknown]
 
-    def matches(self, row: _Held) -> Iterator[tuple[int, str, float]]:
+    def matches(self, row: _Text) -> Iterator[tuple[int, str, float]]:
         """Held-out rows of other splits that overlap with `row`: number, kind, share in common."""
         done: set[int] = set()
-        for number in self._texts.get(row.text, ()):
-            if self.rows[number].split != row.split:
+        same = list(self._same_words(row.words))
+        for number in same:
+            if self.rows[number].key == row.key and self.rows[number].split != row.split:
                 done.add(number)
                 yield number, "exact", 1.0
-        if row.words:
-            kind = "plain" if len(row.words) >= MIN_WORDS_PLAIN else "short"
-            for number in self._plain.get(tuple(row.words), ()):
-                if self.rows[number].split != row.split and number not in done:
-                    done.add(number)
-                    yield number, kind, 1.0
+        kind = "plain" if len(row.words) >= MIN_WORDS_PLAIN else "short"
+        for number in same if row.words else ():
+            if self.rows[number].split != row.split and number not in done:
+                done.add(number)
+                yield number, kind, 1.0
         for number in self._one_word_apart(row.words):
             if self.rows[number].split != row.split and number not in done:
                 done.add(number)
                 yield number, "part", 1.0
         if len(row.words) < MIN_WORDS_NEAR:
             return
-        if not row.grams and not self._probes.isdisjoint(_probes(row.words, step=PROBE_STEP)):
-            row.grams = _grams(row.words)
-        for number, share in self._sharing_grams(row):
+        found = self._sequences.known(row.words)
+        for number, share in self._sharing_grams(row, found):
             if number not in done:
                 done.add(number)
                 yield number, "grams", share
-        for number, share in self._near(row):
+        for number, share in self._near(row, found):
             if number not in done:
                 yield number, "near", share
 
-    def _one_word_apart(self, said: Sequence[str]) -> Iterator[int]:
+    def _same_words(self, said: list[str]) -> Iterator[int]:
+        """Rows that have these words, no more and no fewer, in this order."""
+        for number in self._plain.get(hash(tuple(said)), ()):
+            if self.rows[number].words == said:
+                yield number
+
+    def _one_word_apart(self, said: list[str]) -> Iterator[int]:
         """Rows that are this short text, or hold it, but for one word before or behind."""
         for part in _parts(said):
-            yield from self._plain.get(part, ())
+            yield from self._same_words(list(part))
         if MIN_WORDS_PART <= len(said) <= MAX_WORDS_PART:
             yield from self._longer.get(tuple(said), ())
 
-    def _sharing_grams(self, row: _Held) -> Iterator[tuple[int, float]]:
-        known = self._grams
-        hits = [gram for gram in row.grams if gram in known]
-        if not hits:
-            return
-        times: Counter[int] = Counter()
-        for gram in set(hits):
-            times.update(known[gram])
-        size = len(row.grams)
-        for number, count in times.items():
+    def _sharing_grams(self, row: _Text, found: Sequence[int]) -> Iterator[tuple[int, float]]:
+        times = Counter(self._sequences.holding(found)) if found else {}
+        for number, count in sorted(times.items()):
             other = self.rows[number]
-            share = count / min(size, len(other.grams))
-            if other.split != row.split and share >= GRAM_SHARE:
+            fewest = min(len(found), len(other.words) - GRAM + 1)
+            if other.split == row.split or count < GRAM_SHARE * fewest:
+                continue
+            share = shared(row.words, other.words, without=self._sequences.common) / fewest
+            if share >= GRAM_SHARE:
                 yield number, min(1.0, share)
 
-    def _near(self, row: _Held) -> Iterator[tuple[int, float]]:
-        own = row.own or self._own(row)
+    def _near(self, row: _Text, found: Sequence[int]) -> Iterator[tuple[int, float]]:
+        own = self._own(row.words, found)
         size = len(own)
         least, most = _share_of(size), size * NEAR.denominator // NEAR.numerator
-        shared: Counter[int] = Counter()
+        holding: list[int] = []
         for rank in self._prefix(own):
             sizes, numbers = self._rare.get(rank, _NOWHERE)
-            shared.update(numbers[bisect_left(sizes, least) : bisect_right(sizes, most)])
-        for number, count in shared.items():
+            holding += numbers[bisect_left(sizes, least) : bisect_right(sizes, most)]
+        for number, count in Counter(holding).items():
             other = self.rows[number]
             if count < PREFIX_SHARED or other.split == row.split:
                 continue
-            both = len(own & other.own)
-            either = size + len(other.own) - both
+            theirs = frozenset(other.words) if other.own is None else other.own
+            both = len(own & theirs)
+            either = size + len(theirs) - both
             if both * NEAR.denominator >= either * NEAR.numerator:
                 yield number, both / either
 
@@ -346,21 +343,11 @@ def _share_of(size: int) -> int:
     return -(-size * NEAR.numerator // NEAR.denominator)
 
 
-_NOWHERE: tuple[list[int], list[int]] = ([], [])
+_NOWHERE: tuple[array[int], array[int]] = (array("I"), array("I"))
 
 
-def _ranks(rows: Sequence[_Held]) -> dict[str, int]:
+def _ranks(rows: Sequence[_Text]) -> dict[str, int]:
     """Place of each word from the rarest on, counted from 1."""
     times = Counter(word for row in rows for word in set(row.words))
     ordered = sorted(times, key=lambda word: (times[word], word))
     return {word: rank for rank, word in enumerate(ordered, start=1)}
-
-
-def _probes(found: Sequence[str], *, step: int) -> Iterator[int]:
-    """Hashes of the sequences of `PROBE` words that begin at every `step`-th word."""
-    return (hash(tuple(found[n : n + PROBE])) for n in range(0, len(found) - PROBE + 1, step))
-
-
-def _grams(found: Sequence[str]) -> list[int]:
-    """Hashes of the sequences of 13 words, of length max(0, words - 12)."""
-    return [hash(tuple(found[n : n + GRAM])) for n in range(len(found) - GRAM + 1)]
