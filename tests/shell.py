@@ -66,7 +66,7 @@ def read(folder: Path, name: str) -> dict[str, Any]:
     return content
 
 
-def wait_for(condition: Callable[[], bool], *, seconds: float = 120) -> None:
+def wait_for(condition: Callable[[], bool], *, seconds: float = 240) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come to that"
