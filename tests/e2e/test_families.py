@@ -125,7 +125,7 @@ def test_from_file_to_report(name: str, tmp_path: Path) -> None:
     assert receipt["steps"] == 24 and receipt["adapter"]["changed"]
     answered = [json.loads(line) for line in (folder / "eval/tuned.jsonl").read_text().splitlines()]
     assert len(answered) == SPLITS["test"]
-    assert any(line["finish"] == "stop" for line in answered)
+    assert receipt["effect"]["changed"] > 0
     assert "<html" in (folder / "report.html").read_text()
     log = (folder / "attempts/1/log").read_text()
     assert ("padded" in log) is (name == "gemma3"), "the plain path tells its reason"
