@@ -218,7 +218,8 @@ def test_what_another_user_may_not_do(base: Path, stranger: tuple[Path, list[str
     call("check", code=0)
 
 
-def test_hangup_leaves_the_training_alone_and_term_saves_it(
+@pytest.mark.timeout(600)
+def test_term_saves_the_training_and_hangup_leaves_it_alone(
     shell: Shell, base: Path, tmp_path: Path
 ) -> None:
     from tunegate.platforms import local
@@ -227,14 +228,16 @@ def test_hangup_leaves_the_training_alone_and_term_saves_it(
     attempt = tmp_path / "attempts/1"
     driver = shell.start("go", tmp_path)
     wait_for(lambda: (attempt / "metrics.jsonl").exists())
+    driver.send_signal(signal.SIGTERM)
+    assert driver.wait(timeout=90) == 130
+    assert not local.poll(attempt).running
+    assert read(attempt, "error.json")["kind"] == "interrupted"
+    steps = [row["step"] for row in lines(attempt / "metrics.jsonl") if "loss" in row]
+    assert lines(attempt / "checkpoints.jsonl")[-1]["step"] == steps[-1] < 240
+    driver = shell.start("train", tmp_path)
+    wait_for(lambda: b'"resumed"' in (attempt / "metrics.jsonl").read_bytes())
     driver.send_signal(signal.SIGHUP)
     assert driver.wait(timeout=60) == -signal.SIGHUP
     assert local.poll(attempt).running
-    again = shell.start("train", tmp_path)  # attaches to what runs
-    wait_for(lambda: (tmp_path / ".train.lock").read_text().endswith(f"{again.pid}\n"))
-    again.send_signal(signal.SIGTERM)
-    assert again.wait(timeout=90) == 130
+    assert shell.run("stop", tmp_path)["data"]["stopped"] is True
     assert not local.poll(attempt).running
-    step = [row["step"] for row in lines(attempt / "metrics.jsonl") if "loss" in row][-1]
-    assert lines(attempt / "checkpoints.jsonl")[-1]["step"] == step < 240
-    assert read(attempt, "error.json")["kind"] == "interrupted"

@@ -166,6 +166,8 @@ MOMENTS: tuple[tuple[str, str, Callable[[Path], bool]], ...] = (
 """Stage, whom the kill hits, when."""
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)  # a run and seven new starts
 def test_kills_in_every_stage_end_in_the_same_report(
     shell: Shell, base: Path, finished: Path, tmp_path: Path
 ) -> None:
