@@ -55,18 +55,59 @@ def read_spec(file: Path) -> Spec:
     """
     tree = _parse(file)
     spec, problems = _validate(tree, file)
+    kind, hint = None, "tunegate schema prints every key; docs/run-file.md explains them"
     if spec is not None:
         problems += _missing_files(spec, tree, file)
+        kind, hint = (
+            "file_missing",
+            "paths in a run file are relative to the folder that it lies in",
+        )
     if problems:
         problems.sort(key=_line_and_column)
-        raise SpecError(
-            f"{len(problems)} problem{'s' if len(problems) > 1 else ''} in the run file",
-            where=str(file),
-            problems=problems,
-            hint="docs/run-file.md lists every key",
-        )
+        message, where = f"{len(problems)} problems in the run file", str(file)
+        if len(problems) == 1:
+            message, where = problems[0].message, problems[0].where or where
+        raise SpecError(message, kind=kind, where=where, problems=problems, hint=hint)
     assert spec is not None
     return spec
+
+
+def place(file: Path, *keys: str) -> str:
+    """`file:line:column` of a key of a run file that can be read, for errors found later."""
+    return _where(_parse(file), keys, file)
+
+
+def _text(file: Path) -> str:
+    """The run file's text, whatever is not text refused with the way out."""
+    if file.stat().st_size > MAX_BYTES:
+        raise SpecError(
+            f"larger than {MAX_BYTES:,} bytes, so not a run file",
+            where=str(file),
+            hint="name the .yaml file with the settings; rows stand in files that it names",
+        )
+    raw = file.read_bytes()
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        utf16 = raw.startswith((b"\xff\xfe", b"\xfe\xff"))
+        raise SpecError(
+            "the run file is UTF-16" if utf16 else f"not UTF-8 text: byte 0x{raw[exc.start]:02x}",
+            where=f"{file}:{raw.count(bytes([10]), 0, exc.start) + 1}",
+            hint="save the run file as UTF-8",
+        ) from exc
+    line, nul, _ = text.partition("\0")
+    if nul:
+        raise SpecError(
+            "a NUL character, which no text holds",
+            where=f"{file}:{line.count(chr(10)) + 1}",
+            hint="write the run file again as plain text in UTF-8",
+        )
+    if not text.strip():
+        raise SpecError("the run file is empty", where=f"{file}:1", hint=_STARTER)
+    return text
+
+
+_STARTER = "tunegate init FOLDER --train ROWS writes a run file; docs/run-file.md shows one"
 
 
 def _parse(file: Path) -> Any:
@@ -74,27 +115,40 @@ def _parse(file: Path) -> Any:
     from ruamel.yaml.constructor import DuplicateKeyError
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-    if file.stat().st_size > MAX_BYTES:
-        raise SpecError(f"larger than {MAX_BYTES} bytes, so not a run file", where=str(file))
-    try:
-        text = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as exc:
-        raise SpecError(f"not UTF-8 text ({exc.reason})", where=str(file)) from exc
+    text = _text(file)
     try:
         tree = YAML(typ="rt").load(text)
     except DuplicateKeyError as exc:
-        raise SpecError(_first_line(exc.problem), where=_mark(file, exc.problem_mark)) from exc
-    except MarkedYAMLError as exc:
         raise SpecError(
-            f"not valid YAML: {_first_line(exc.problem)}", where=_mark(file, exc.problem_mark)
+            _first_line(exc.problem),
+            where=_mark(file, exc.problem_mark),
+            hint="a key stands once: keep one of the two lines",
+        ) from exc
+    except MarkedYAMLError as exc:
+        said = _first_line(exc.problem)
+        raise SpecError(
+            f"not valid YAML: {said}",
+            where=_mark(file, exc.problem_mark),
+            hint="indent with spaces, not tabs" if "'\\t'" in said else _YAML,
         ) from exc
     except RecursionError as exc:
-        raise SpecError("nested too deeply to be a run file", where=str(file)) from exc
+        raise SpecError(
+            "nested too deeply to be a run file", where=str(file), hint=_STARTER
+        ) from exc
     except YAMLError as exc:
-        raise SpecError(f"not valid YAML: {_first_line(str(exc))}", where=str(file)) from exc
+        raise SpecError(
+            f"not valid YAML: {_first_line(str(exc))}", where=str(file), hint=_YAML
+        ) from exc
     if not isinstance(tree, Mapping):
-        raise SpecError("a run file is a mapping of keys, such as `name: my-run`", where=str(file))
+        raise SpecError(
+            "a run file is a mapping of keys, such as `name: my-run`",
+            where=f"{file}:1",
+            hint=_STARTER,
+        )
     return tree
+
+
+_YAML = "docs/run-file.md shows the form; texts with a colon or a hash stand in quotes"
 
 
 def _line_and_column(problem: Problem) -> tuple[int, int]:
@@ -151,6 +205,7 @@ def _problem(error: Any, tree: Any, file: Path) -> Problem:
     if key == "base.revision" and isinstance(got, int | float):
         return Problem(f"`{key}` was read as the number {got}; quote it", where)
     message = error["msg"].removeprefix("Value error, ")
+    message = message.replace("Input should", "must", 1)
     return Problem(f"`{key}`: {message[0].lower() + message[1:]}, got {_short(got)}", where)
 
 
@@ -209,5 +264,15 @@ def _missing_files(spec: Spec, tree: Any, file: Path) -> list[Problem]:
         wrong = _unreadable(file.parent / value, may_be_folder=loc[-1] in _FOLDERS)
         if wrong is not None:
             key = ".".join(str(part) for part in loc)
-            problems.append(Problem(f"`{key}`: {wrong}, {value}", _where(tree, loc, file)))
+            near = _near_name(file.parent / value)
+            said = f"`{key}`: {wrong}, {value}{near}"
+            problems.append(Problem(said, _where(tree, loc, file)))
     return problems
+
+
+def _near_name(path: Path) -> str:
+    """`; did you mean ...?` where a name much like the missing one lies in the folder."""
+    if os.path.lexists(path) or not path.parent.is_dir():
+        return ""
+    near = difflib.get_close_matches(path.name, sorted(os.listdir(path.parent)), n=1, cutoff=0.75)
+    return f"; did you mean {near[0]}?" if near else ""

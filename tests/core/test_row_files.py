@@ -146,7 +146,12 @@ def test_parquet_nulls_are_absent_keys(tmp_path):
         ("a.csv", b'prompt,completion\n"a\nb",c\nx,"y" z\n', 4, "not CSV"),
         ("a.csv", b"prompt,completion\nx,y\n\xff,z\n", 3, "not UTF-8"),
         ("a.csv", "prompt,completion\nx,y\n".encode("utf-16"), 1, "UTF-16"),
-        ("a.csv", b"question,reply\nx,y\n", 2, "no known row form; its keys are question, reply"),
+        (
+            "a.csv",
+            b"question,reply\nx,y\n",
+            1,
+            "no column that means something; it names 'question'",
+        ),
         ("a.csv", b"messages\n[1\n", 2, "is no JSON"),
         ("a.json", b'[{"prompt": "x", "completion": "y"},\n{"prompt": 1\n', 3, "not JSON"),
         ("a.json", b'[{"prompt": "x", "completion": "y"}\n{}]', 2, "where ',' was expected"),
@@ -156,7 +161,7 @@ def test_parquet_nulls_are_absent_keys(tmp_path):
         ("a.json", b'[{"prompt": "x", "completion": NaN}]', 1, "NaN"),
         ("a.json", b"\xef\xbb\xbf[]", 1, "byte-order mark"),
         ("a.json", b'[\n{"prompt": "\xff"}]', 1, "not UTF-8"),
-        ("a.parquet", b"PAR1 but no more", None, "reading"),
+        ("a.parquet", b"PAR1 but no more", 1, "not a whole Parquet file"),
         ("a.jsonl", b"x" * tables.MAX_ROW_BYTES + b"\n{}", 1, "more than 16 MiB"),
         ("a.jsonl", b"{}\n" + bytes(tables.MAX_ROW_BYTES), 1, "no known row form"),
     ],
@@ -168,8 +173,7 @@ def test_a_bad_file_says_what_and_where(tmp_path, name, raw, line, message):
         list(read_rows(path))
     assert message in caught.value.message
     assert caught.value.hint
-    if line is not None:
-        assert caught.value.where == f"{path}:{line}"
+    assert caught.value.where == f"{path}:{line}"
 
 
 def test_good_rows_before_and_after_a_bad_one_are_read(tmp_path):

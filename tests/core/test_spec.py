@@ -47,7 +47,7 @@ def test_reports_all_problems_at_once_with_places(tmp_path: Path) -> None:
     )
     assert problems(tmp_path, text) == [
         "run.yaml:6:3: unknown key `train.learning_rat`; did you mean `learning_rate`?",
-        "run.yaml:7:3: `train.epochs`: input should be a valid number, got 'two'",
+        "run.yaml:7:3: `train.epochs`: must be a valid number, got 'two'",
         "run.yaml:8:10: unknown key `train.lora.rnk`; did you mean `rank`?",
     ]
 

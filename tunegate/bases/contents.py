@@ -70,7 +70,7 @@ def chat_template(where: Path) -> str | None:
     """The default chat template of the folder; transformers gives its own file precedence."""
     own = where / "chat_template.jinja"
     if own.is_file():
-        return own.read_text(encoding="utf-8")
+        return _template_text(own)
     for name in ("chat_template.json", "tokenizer_config.json"):
         if (where / name).is_file():
             template = _json(where / name).get("chat_template")
@@ -80,6 +80,20 @@ def chat_template(where: Path) -> str | None:
             if isinstance(template, str):
                 return template
     return None
+
+
+def _template_text(path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as exc:
+        raise _invalid(path, f"it is not UTF-8 ({exc.reason}, byte {exc.start + 1:,})") from exc
+    if text.startswith("\ufeff"):
+        raise _invalid(
+            path,
+            "it begins with a byte-order mark, which would stand before every prompt",
+            "save it as UTF-8 without a byte-order mark",
+        )
+    return text
 
 
 def describe(where: Path) -> Json:
@@ -195,4 +209,8 @@ def _json(path: Path) -> Json:
 
 
 def _invalid(where: Path, why: str, hint: str | None = None) -> UsageError:
-    return UsageError(f"{where} cannot be a base model: {why}", kind="base_invalid", hint=hint)
+    return UsageError(
+        f"{where} cannot be a base model: {why}",
+        kind="base_invalid",
+        hint=hint or "fetch the model again, or name another as base.model",
+    )

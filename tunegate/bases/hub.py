@@ -39,7 +39,8 @@ def obtain(model: str, revision: str | None, *, progress: Callable[[str, float],
         )
     if revision is None or not _COMMIT.fullmatch(revision):
         raise UsageError(
-            f"base.revision of {model} is {revision!r}: it must be a full commit, 40 hex digits",
+            f"base.revision of {model} is {'missing' if revision is None else repr(revision)}: "
+            "it must be a full commit, 40 hex digits",
             kind="base_invalid",
             hint=_cached_hint(model),
         )

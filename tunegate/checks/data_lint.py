@@ -132,7 +132,8 @@ def judge(observation: Json, frozen: Json) -> Verdict:
     if errors:
         return Verdict(
             status=Status.FAIL,
-            summary=f"{listed} things are wrong in {total:,} rows, first: {errors[0].message}",
+            summary=f"{listed} {'thing is' if len(errors) == 1 else 'things are'} wrong in "
+            f"{total:,} rows, first: {errors[0].message}",
             findings=tuple(errors[:MAX_FINDINGS]),
             hint=errors[0].change,
             **common,

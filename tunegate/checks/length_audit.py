@@ -125,6 +125,7 @@ def judge(observation: Json, frozen: Json) -> Verdict:
     )
     if stuck is not None:
         return stuck
+    observation = {**observation, "context": frozen.get("base", {}).get("context")}
     rows = observation["rows_in_file"]
     lost = observation["missing"] + observation["dropped"]
     kept = observation["rows_seen"] - observation["dropped"]
@@ -182,7 +183,8 @@ def _failures(observation: Json, rows: int, lost: int, kept: int) -> Iterator[Fi
         yield Finding("no row is left to train on", where=file, change=_longer(observation))
     if lost > MAX_LOST_SHARE * rows:
         yield Finding(
-            f"{lost:,} of {rows:,} rows are lost, more than {100 * MAX_LOST_SHARE:g} %",
+            f"{lost:,} of {rows:,} rows {'is' if lost == 1 else 'are'} lost, more than "
+            f"{100 * MAX_LOST_SHARE:g} %",
             where=file,
             change=_longer(observation),
         )
@@ -241,5 +243,12 @@ def _losses(observation: Json) -> Iterator[Finding]:
 
 
 def _longer(observation: Json) -> str:
-    longest = observation["tokens"]["max"]
+    longest, context = observation["tokens"]["max"], observation["context"]
+    if context is not None and longest > context:
+        limit = observation["max_length"]
+        below = limit is not None and limit < context
+        return (
+            f"shorten the row or take it out: it has up to {longest:,} tokens, and the base model "
+            f"reads {context:,}" + (f" (train.max_length may be {context})" if below else "")
+        )
     return f"set train.max_length to {longest} or more, or shorten the row"

@@ -71,7 +71,7 @@ def load(name: str) -> Framework:
         near = get_close_matches(name, known, n=1)
         raise PluginError(
             f"no framework is called {name!r}; there are {', '.join(known)}",
-            hint=f"did you mean {near[0]}?" if near else None,
+            hint=f"did you mean {near[0]}?" if near else f"train: {{framework: {known[0]}}}",
         )
     found = outside[name].load()
     if missing := [part for part in PARTS if not hasattr(found, part)]:

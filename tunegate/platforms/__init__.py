@@ -61,5 +61,9 @@ def names() -> list[str]:
 def load(name: str) -> Host:
     """The platform called `name`. Raises PluginError listing the known ones."""
     if name not in names():
-        raise PluginError(f"no platform is called {name!r}", hint="known: " + ", ".join(names()))
+        raise PluginError(
+            f"no platform is called {name!r}",
+            kind="unknown_name",
+            hint="write one of: platform: " + ", ".join(names()),
+        )
     return cast(Host, importlib.import_module(f"{__name__}.{name}"))

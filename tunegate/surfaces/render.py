@@ -16,7 +16,7 @@ QUIET_LINE_S = 15.0
 def error(exc: TunegateError) -> str:
     """`error:` with every problem, then `hint:`."""
     lines = [f"error: {exc}"]
-    lines += [f"  {problem}" for problem in exc.problems]
+    lines += [f"  {problem}" for problem in exc.problems if str(problem) != str(exc)]
     if exc.hint:
         lines.append(f"hint: {exc.hint}")
     return "\n".join(lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from tunegate.verbs.run import Run, cache_dir
 from tunegate.worker.encode import answer_text
 from tunegate.worker.feed import serving
 from tunegate.worker.rows import columns_of, read_rows
+from tunegate.worker.template import Template
+from tunegate.worker.tokens import Tokenizer
 
 TITLES = {
     "raw-select": "choose the base's prompt",
@@ -54,8 +57,14 @@ def reference(row: Row, run: Run) -> str:
     position = row.answer_at
     if position is None or not row.turns[position].tool_calls:
         return row.answer or ""
-    tokenizer, template = serving(run.frozen)
+    tokenizer, template = _rendering(run)
     return answer_text(row, tokenizer=tokenizer, template=template)
+
+
+@lru_cache(maxsize=1)
+def _rendering(run: Run) -> tuple[Tokenizer, Template]:
+    """The tokenizer and the template of a run, read once for all of its rows."""
+    return serving(worker_frozen(run))
 
 
 def eval_rows(run: Run) -> Iterator[tuple[str, Row, str]]:

@@ -7,7 +7,8 @@ nor what renders it has changed, so that a verb on an unchanged run costs no tok
 from __future__ import annotations
 
 import platform as host_platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,14 +16,20 @@ from typing import TYPE_CHECKING, Any
 from tunegate import bases, environments, facts, frameworks, platforms
 from tunegate.compare.wording import many
 from tunegate.drive import Progress
-from tunegate.errors import SpecError, UsageError
+from tunegate.errors import DataError, SpecError, UsageError
 from tunegate.freeze import Facts, FileFacts, resolve_task
+from tunegate.spec import place
 from tunegate.store import digest_of, sha256_file
 from tunegate.types import Json
 from tunegate.verbs.rowfacts import Reader
 from tunegate.verbs.run import Run, cache_dir
-from tunegate.worker.template import template_source, training_template
-from tunegate.worker.tokens import Tokenizer, load_tokenizer, stop_ids
+from tunegate.worker.template import (
+    TEMPLATE_FILE,
+    Template,
+    template_source,
+    training_template,
+)
+from tunegate.worker.tokens import Tokenizer, load_tokenizer, stop_ids, turn_end_id
 
 if TYPE_CHECKING:
     from tunegate.specmodel import Spec
@@ -34,12 +41,15 @@ def gather(run: Run) -> Facts:
     """Read everything that the run file names. Raises UsageError kinds with file and line."""
     spec, folder = run.spec, run.source_dir
     # Unknown names are told before anything is unpacked or read.
-    frameworks.load(spec.train.framework)
-    platforms.load(spec.platform)
+    with _at(run.file, "train", "framework"):
+        frameworks.load(spec.train.framework)
+    with _at(run.file, "platform"):
+        platforms.load(spec.platform)
     _lineage_is_sound(run)
     base = resolve_base(run)
     _targets_exist(spec, base, run.file)
-    tokenizer = load_tokenizer(base.dir)
+    with _at(run.file, "base", "model"):
+        tokenizer = load_tokenizer(base.dir)
     prompt = _prompt(spec, folder)
     template = _template(spec, folder, base.dir)
     known = _known_counts(run, template, prompt)
@@ -47,7 +57,7 @@ def gather(run: Run) -> Facts:
     reader = Reader(
         run=run,
         tokenizer=tokenizer,
-        template=training_template({"template": template}, special_tokens=tokenizer.special_tokens),
+        template=_compiled(spec, folder, base.dir, template, tokenizer),
         system=prompt["system"],
         task=resolve_task(spec, schema),
         known=known,
@@ -72,13 +82,24 @@ def gather(run: Run) -> Facts:
 
 def resolve_base(run: Run) -> bases.Base:
     """The base model on this machine, unpacked or fetched where that is needed."""
-    return bases.resolve(
-        run.spec.base.model,
-        run.spec.base.revision,
-        cache_dir=cache_dir(),
-        folder=run.source_dir,
-        progress=lambda text, share: run.show(Progress(text, share, 1.0)),
-    )
+    with _at(run.file, "base", "model"):
+        return bases.resolve(
+            run.spec.base.model,
+            run.spec.base.revision,
+            cache_dir=cache_dir(),
+            folder=run.source_dir,
+            progress=lambda text, share: run.show(Progress(text, share, 1.0)),
+        )
+
+
+@contextmanager
+def _at(file: Path, *keys: str) -> Iterator[None]:
+    """Give an error that names no place the place of a key of the run file."""
+    try:
+        yield
+    except UsageError as error:
+        error.where = error.where or place(file, *keys)
+        raise
 
 
 def _targets_exist(spec: Spec, base: bases.Base, file: Path) -> None:
@@ -86,7 +107,7 @@ def _targets_exist(spec: Spec, base: bases.Base, file: Path) -> None:
     if missing:
         raise SpecError(
             f"train.lora.targets names {missing[0]!r}, which is no linear module of the base",
-            where=str(file),
+            where=place(file, "train", "lora", "targets"),
             hint="its modules: " + ", ".join(sorted(base.linear_modules)),
         )
 
@@ -97,7 +118,7 @@ def _enough_examples(spec: Spec, train: FileFacts, file: Path) -> None:
         raise SpecError(
             f"eval.raw.shots asks for {many(most, 'worked example')}, and {train.path} has "
             f"{many(train.rows, 'row')}",
-            where=str(file),
+            where=place(file, "eval", "raw", "shots"),
             hint=f"shots of at most {train.rows}; [0] tries no worked examples",
         )
 
@@ -149,6 +170,12 @@ def _prompt(spec: Spec, folder: Path) -> Json:
     if spec.prompt.system is None:
         return {"system": None, "sha256": digest_of(None)}
     text = _text(folder / spec.prompt.system)
+    if not text.strip():
+        raise UsageError(
+            f"{spec.prompt.system} is empty",
+            where=str(folder / spec.prompt.system),
+            hint="write the serving prompt, or take prompt.system out of the run file",
+        )
     return {"system": text, "sha256": digest_of(text)}
 
 
@@ -156,18 +183,29 @@ def _text(path: Path, *, whole: bool = False) -> str:
     """A prompt file's text, without the line end that editors leave at its end; of a template,
     the `whole` text.
     """
+    raw = path.read_bytes()
     try:
-        text = path.read_text(encoding="utf-8")
+        text = raw.decode("utf-8")
     except UnicodeDecodeError as exc:
         raise UsageError(
-            f"{path.name} is not UTF-8 text", where=str(path), hint="save the file as UTF-8"
+            f"{path.name} is not UTF-8 text: byte 0x{raw[exc.start]:02x}",
+            where=f"{path}:{raw.count(bytes([10]), 0, exc.start) + 1}",
+            hint="save the file as UTF-8",
         ) from exc
     if text.startswith("\ufeff"):
         raise UsageError(
             f"{path.name} begins with a byte-order mark, which would be read as part of it",
-            where=str(path),
+            where=f"{path}:1",
             hint="save it as UTF-8 without a byte-order mark",
         )
+    line, nul, _ = text.partition("\0")
+    if nul:
+        raise UsageError(
+            f"{path.name} holds a NUL character",
+            where=f"{path}:{line.count(chr(10)) + 1}",
+            hint="write the file again as plain text in UTF-8",
+        )
+    text = text.replace("\r\n", "\n").replace("\r", "\n")  # as Python reads text
     return text if whole else text.rstrip("\n")
 
 
@@ -200,6 +238,22 @@ def _template(spec: Spec, folder: Path, base_dir: Path) -> Json:
     return found
 
 
+def _compiled(
+    spec: Spec, folder: Path, base_dir: Path, template: Json, tokenizer: Tokenizer
+) -> Template:
+    """The template that training renders with, tried on a question and an answer."""
+    named = spec.train.chat_template
+    file = folder / named if named else base_dir / TEMPLATE_FILE
+    try:
+        made = training_template({"template": template}, special_tokens=tokenizer.special_tokens)
+        turn_end_id(tokenizer, made)
+    except DataError as error:
+        line = (error.where or "").removeprefix("line ")
+        where = f"{file}:{line}" if line else str(file)
+        raise DataError(error.message, where=where, hint=error.hint) from error
+    return made
+
+
 def _schema(spec: Spec, folder: Path) -> Json | None:
     import json
 
@@ -213,9 +267,21 @@ def _schema(spec: Spec, folder: Path) -> Json | None:
         schema = json.loads(_text(path, whole=True))
         Draft202012Validator.check_schema(schema)
     except json.JSONDecodeError as exc:
-        raise SpecError(f"not JSON: {exc.msg}", where=f"{path}:{exc.lineno}:{exc.colno}") from exc
+        raise SpecError(
+            f"not JSON: {exc.msg[0].lower()}{exc.msg[1:]}",
+            where=f"{path}:{exc.lineno}:{exc.colno}",
+            hint="the file holds one JSON Schema; mend it at this place",
+        ) from exc
+    except RecursionError as exc:
+        raise SpecError(
+            "nested too deeply to be a JSON Schema", where=str(path), hint="use $defs and $ref"
+        ) from exc
     except SchemaError as exc:
-        raise SpecError(f"not a JSON Schema: {exc.message}", where=str(path)) from exc
+        raise SpecError(
+            f"not a JSON Schema: at {exc.json_path}, {exc.message[:300]}",
+            where=str(path),
+            hint="mend it there; https://json-schema.org/draft/2020-12 says what is allowed",
+        ) from exc
     return dict(schema)
 
 

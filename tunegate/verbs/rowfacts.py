@@ -83,6 +83,10 @@ class Reader:
                 self.run.show(Progress(f"reading {file.name}, {count:,} rows"))
         if len(problems) == 1:
             raise problems[0]
+        if problems and len({problem.message for problem in problems}) == 1:
+            first = problems[0]
+            more = f"{many(len(problems), 'row')}{' or more' * (len(problems) == MAX_PROBLEMS)}"
+            raise DataError(f"{first.message} (so in {more})", where=first.where, hint=first.hint)
         if problems:
             more = " or more" if len(problems) == MAX_PROBLEMS else ""
             hints = [problem.hint for problem in problems if problem.hint]

@@ -148,9 +148,9 @@ def _conversation(raw: Mapping[str, Any], where: str) -> tuple[set[str], list[Tu
         elif "check" not in raw and "text" not in raw:
             near = get_close_matches("completion", raw, n=1)
             raise DataError(
-                'a "prompt" without "completion" or "check"',
+                f'a "prompt" without "completion" or "check"; its keys are {", ".join(raw)}',
                 where=where,
-                hint=f'rename "{near[0]}" to "completion"' if near else f"expected {SHAPES}",
+                hint=f'rename "{near[0]}" to "completion"' if near else _form_hint(raw),
             )
         return used, turns
     if "output" in raw:
@@ -320,6 +320,8 @@ def _text(value: Any, name: str, where: str) -> str:
 
 
 def _as_text(value: Any) -> str | None:
+    if value is None:
+        return "write the text, or take the row out"
     if isinstance(value, dict | list):
         return "an answer that is JSON is written as a string, since the model writes text"
     if isinstance(value, bool | int | float):

@@ -96,12 +96,21 @@ def _records(
             yield from tables.array_records(path)
         else:
             try:
+                _refuse_whole(path)
                 for line, _, raw in raw_lines(path):
                     yield line, raw
-            except DataError as error:  # a line over the limit: nothing after it can be trusted
+            except DataError as error:  # of the whole file, or of a line over the limit
                 yield int((error.where or ":0").rpartition(":")[2]), error
     except OSError as error:
         raise _unreadable(path, error) from error
+
+
+def _refuse_whole(path: Path) -> None:
+    """Raise DataError where no line of the file can be a row; one error says more than each's."""
+    with path.open("rb") as file:
+        head = file.read(4096)
+    tables.refuse_encoding(head, f"{path}:1", may_have_mark=True)  # a mark spoils one line only
+    tables.refuse_layout(head, f"{path}:1")
 
 
 def _unreadable(path: Path, error: OSError) -> UsageError:
@@ -149,16 +158,17 @@ def parse_line(
 def _object(raw: bytes, where: str, *, first: bool) -> Mapping[str, Any]:
     if first:
         tables.refuse_encoding(raw, where)
+        tables.refuse_layout(raw, where)
     try:
         text = raw.decode("utf-8").strip(" \t\r\n")
         value = _DECODER.decode(text)
         broken = _SURROGATE.search(text) and _has_lone_surrogate(value)
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"not UTF-8: {error}", where=where, hint="save the file as UTF-8"
-        ) from error
+        raise tables.not_utf8(error, where) from error
     except ValueError as error:
-        raise DataError(_not_json(error), where=where, hint=_json_hint(raw, first)) from error
+        what = "the line holds NUL bytes" if b"\x00" in raw else _not_json(error)
+        hint = _json_hint(raw) if isinstance(error, json.JSONDecodeError) else _MEND
+        raise DataError(what, where=where, hint=hint) from error
     except RecursionError as error:
         raise DataError(
             "nested too deeply to be a row", where=where, hint="a row is a few levels deep"
@@ -176,22 +186,25 @@ def _object(raw: bytes, where: str, *, first: bool) -> Mapping[str, Any]:
     return value
 
 
+_MEND = "mend the line, then run the same command again"
+
+
 def _not_json(error: ValueError) -> str:
     """What the parser met; its own line number counts inside one line of the file, so it goes."""
     if isinstance(error, json.JSONDecodeError):
-        return f"not JSON: {error.msg[0].lower()}{error.msg[1:]}, at column {error.colno}"
+        said = error.msg[0].lower() + error.msg[1:].removesuffix(" at")
+        return f"not JSON: {said}, at column {error.colno}"
     return f"not JSON: {error}"
 
 
-def _json_hint(raw: bytes, first: bool) -> str:
+def _json_hint(raw: bytes) -> str:
     """The likely cause of a line that is no JSON."""
     text = raw.strip()
     if b"\x00" in raw:
-        return "the line holds NUL bytes: the file is damaged, or is not UTF-8"
-    if first and text in (b"[", b"{"):
+        return "write or copy the file again: it is damaged, or was never text in UTF-8"
+    if re.search(rb"\}\s*\r\s*\{", text):
         return (
-            "the file is JSON over several lines; JSON Lines has one object a line. A list of rows "
-            "is read from a file whose name ends in .json"
+            "rows end in a carriage return alone; end them in newlines: tr '\\r' '\\n' < FILE > NEW"
         )
     if text.endswith(b","):
         return "rows are not separated by commas: one JSON object a line, and nothing after it"

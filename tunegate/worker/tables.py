@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
-from tunegate.errors import DataError, UsageError, boundary
+from tunegate.errors import DataError, UsageError
+from tunegate.worker.forms import KEYS
 
 Records = Iterator[tuple[int, Mapping[str, Any] | DataError]]
 
@@ -23,7 +25,8 @@ CHUNK = 2**16
 """Characters of a JSON array that are read at a time."""
 
 _BOM = b"\xef\xbb\xbf"
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_UTF16 = re.compile(rb"\xff\xfe|\xfe\xff|[^\x00]\x00[^\x00]\x00|\x00[^\x00]\x00[^\x00]")
+"""How UTF-16 begins: with its mark, or with two characters of which one byte is zero."""
 
 _NESTED = ("messages", "conversations", "history", "tools", "check")
 """Keys whose value is a list or an object; a CSV cell holds it as JSON text."""
@@ -42,17 +45,38 @@ def is_json_array(path: Path) -> bool:
 
 def refuse_encoding(head: bytes, where: str, *, may_have_mark: bool = False) -> None:
     """Raise DataError where a file's first bytes are those of another encoding than UTF-8."""
-    if head.startswith(_UTF16):
+    if _UTF16.match(head):
         raise DataError(
             "the file is UTF-16, not UTF-8",
             where=where,
-            hint="save it as UTF-8 without a byte-order mark",
+            hint="save it as UTF-8 without a mark: iconv -f UTF-16 -t UTF-8 FILE > NEW",
         )
     if head.startswith(_BOM) and not may_have_mark:
         raise DataError(
             "the file begins with a byte-order mark, which other JSON readers refuse",
             where=where,
             hint="save it as UTF-8 without a byte-order mark",
+        )
+
+
+def not_utf8(error: UnicodeDecodeError, where: str) -> DataError:
+    """The error of a line that is not UTF-8."""
+    return DataError(
+        f"not UTF-8: byte 0x{error.object[error.start]:02x}, the line's {error.start + 1:,}th",
+        where=where,
+        hint="save the file as UTF-8; if it was saved on Windows: "
+        "iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW",
+    )
+
+
+def refuse_layout(head: bytes, where: str) -> None:
+    """Raise DataError where a file begins as JSON over several lines, which is no JSON Lines."""
+    if head.partition(b"\n")[0].strip() in (b"{", b"["):
+        raise DataError(
+            "the file is JSON over several lines, and JSON Lines has one object a line",
+            where=where,
+            hint="a list of rows, and nothing around it, is read from a file named .json; "
+            "rows one a line from one named .jsonl",
         )
 
 
@@ -76,7 +100,7 @@ def csv_records(path: Path, columns: Mapping[str, str] | None) -> Records:
     try:
         with path.open("rb") as file:
             reader = csv.reader(_decoded(file, path), strict=True)
-            header = _header(next(reader, []), path)
+            header = _header(next(reader, []), path, {*KEYS, *ours})
             begin = reader.line_num + 1
             for cells in reader:
                 if cells:
@@ -103,12 +127,10 @@ def _decoded(file: Any, path: Path) -> Iterator[str]:
         try:
             yield raw.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise DataError(
-                f"not UTF-8: {error}", where=f"{path}:{number}", hint="save the file as UTF-8"
-            ) from error
+            raise not_utf8(error, f"{path}:{number}") from error
 
 
-def _header(names: Sequence[str], path: Path) -> Sequence[str]:
+def _header(names: Sequence[str], path: Path, known: Set[str]) -> Sequence[str]:
     where = f"{path}:1"
     if not names:
         raise DataError(
@@ -123,6 +145,14 @@ def _header(names: Sequence[str], path: Path) -> Sequence[str]:
     if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
         raise DataError(
             f"the header {names[0]!r} has no commas", where=where, hint="separate fields by commas"
+        )
+    if not known & set(names):
+        shown = ", ".join(repr(name[:40]) for name in names[:10])
+        raise DataError(
+            f"the header names no column that means something; it names {shown}",
+            where=where,
+            hint="line 1 names the columns, such as prompt,completion; "
+            "other names are told by data.columns in the run file",
         )
     return names
 
@@ -226,11 +256,22 @@ class _Window:
 
     def skip(self, mark: str) -> None:
         if not self.at_end(mark):
-            found = self.text[self.at : self.at + 20] or "the end of the file"
+            self._not_cut_short()
+            found = self.text[self.at : self.at + 20]
             raise self.wrong(f"{found!r} where {mark!r} was expected")
         self.at += 1
 
+    def _not_cut_short(self) -> None:
+        if self.at == len(self.text):
+            raise DataError(
+                "the file ends inside its array: it is cut short",
+                where=f"{self.path}:{self.line + self.text.count(chr(10), 0, self.at)}",
+                hint="write or copy the file again; a whole one ends with ]",
+            )
+
     def element(self) -> Mapping[str, Any] | DataError:
+        self._space()
+        self._not_cut_short()
         if self.text[self.at : self.at + 1] != "{":
             raise self.wrong(f"{self.text[self.at : self.at + 20]!r} where a row was expected")
         size = CHUNK
@@ -279,7 +320,7 @@ def no_number(name: str) -> Any:
 def parquet_records(path: Path) -> Records:
     """The records of a Parquet file, a batch at a time; a null value is an absent key."""
     try:
-        from pyarrow import parquet
+        from pyarrow import ArrowException, parquet
     except ImportError as error:
         raise UsageError(
             f"reading {path.name} needs pyarrow, which is not installed",
@@ -288,14 +329,18 @@ def parquet_records(path: Path) -> Records:
         ) from error
     number = 0
     path.open("rb").close()  # a file that is not there is told as such, not as a broken one
-    with (
-        boundary(DataError, f"reading {path}", hint="is it a Parquet file?"),
-        parquet.ParquetFile(path) as file,
-    ):
-        for batch in file.iter_batches(batch_size=512):
-            for record in batch.to_pylist():
-                number += 1
-                yield number, _without_nulls(record)
+    try:
+        with parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=512):
+                for record in batch.to_pylist():
+                    number += 1
+                    yield number, _without_nulls(record)
+    except (ArrowException, OSError) as error:
+        raise DataError(
+            f"not a whole Parquet file: {str(error).splitlines()[0]}",
+            where=f"{path}:{number + 1}",
+            hint="write or copy the file again: it is cut short, damaged or of another kind",
+        ) from error
 
 
 def _without_nulls(value: Any) -> Any:

@@ -232,7 +232,9 @@ def _compile(source: str) -> JinjaTemplate:
         return environment.from_string(source)
     except TemplateSyntaxError as error:
         raise DataError(
-            f"the chat template is not valid Jinja, line {error.lineno}: {error.message}"
+            f"the chat template is not valid Jinja: {error.message}",
+            where=f"line {error.lineno}",
+            hint="mend the line, or take the template that the model came with",
         ) from error
 
 

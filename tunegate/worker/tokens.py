@@ -215,7 +215,11 @@ def _load(base_dir: Path, state: object) -> Tokenizer:
     try:
         encoder = Encoder.from_file(str(path))
     except Exception as error:
-        raise UsageError(f"{path} is no tokenizer: {error}", kind="base_invalid") from error
+        raise UsageError(
+            f"{path} is no tokenizer: {error}",
+            kind="base_invalid",
+            hint="fetch the model again, or name another as base.model",
+        ) from error
     encoder.no_padding()
     encoder.no_truncation()
     config = read_json(base_dir / "tokenizer_config.json")
