@@ -50,7 +50,7 @@ class Reader:
             if name.startswith("slice:"):
                 self.kinds[name[6:]] = "class" if old["answer_tokens_max"] else "rule"
             return FileFacts(**{**old, "path": path})
-        self.run.show(Progress(f"reading {path}"))
+        self.run.show(Progress(f"reading {file.name}"))
         named = self.run.spec.data.columns
         columns: Columns | None = None
         if named and name != "teacher":
@@ -80,7 +80,7 @@ class Reader:
             if name == "teacher":
                 _is_answer(file, item)
             if count % PROGRESS_ROWS == 0:
-                self.run.show(Progress(f"reading {file.name}, {count:,} rows"))
+                self.run.show(Progress(f"reading {file.name}", count, None, f"{count:,} rows"))
         if len(problems) == 1:
             raise problems[0]
         if problems and len({problem.message for problem in problems}) == 1:
