@@ -13,7 +13,8 @@ import pytest
 from tests.stand_ins import JSON_TASK, Trainer, raw_text, run, triage
 from tests.toys import chat
 from tunegate.checks import MAX_FINDINGS, load, names, observe_all
-from tunegate.errors import DataError, PluginError
+from tunegate.checks._apart import MIN_ROWS, Apart, worth_it
+from tunegate.errors import DataError, PluginError, UsageError
 from tunegate.types import Status, Verdict
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -99,6 +100,36 @@ def test_one_pass_gives_what_single_ones_give(tmp_path):
     together = observe_all(inputs, names=names())
     assert list(together) == names()
     assert together == {name: load(name).observe(inputs) for name in names()}
+
+
+def test_a_second_process_changes_nothing(tmp_path):
+    rows = triage() * (1 + MIN_ROWS // len(triage()))
+    inputs = run(tmp_path, train=rows, splits={"test": triage()[:5]})
+    seen = []
+    alone = {name: load(name).observe(inputs) for name in names()}
+    inputs.job["threads"] = 2
+    assert worth_it(inputs)
+    beside = [name for name in names() if getattr(load(name), "APART", False)]
+    with Apart(inputs, names=beside) as apart:
+        assert json.dumps(apart.result()) == json.dumps({name: alone[name] for name in beside})
+    together = observe_all(inputs, names=names(), told=lambda rows, text: seen.append((rows, text)))
+    assert json.dumps(together) == json.dumps(alone)
+    assert (len(rows), ", ".join(name for name in names() if name not in beside)) in seen
+    assert seen[-1] == (None, ", ".join(beside))  # nothing was left for this process to observe
+
+
+def test_what_fails_in_the_second_process_is_told_as_in_the_first(tmp_path):
+    inputs = run(tmp_path, train=triage(), splits={"test": triage()})
+    inputs.path("test").unlink()
+    with Apart(inputs, names=["leak_check"]) as apart:
+        assert apart.result() == {}
+    inputs.frozen["data"]["train"]["rows"] = MIN_ROWS
+    inputs.job["threads"] = 2
+    with pytest.raises(UsageError) as alone:
+        load("leak_check").observe(inputs)
+    with pytest.raises(UsageError) as beside:
+        observe_all(inputs, names=["mask_exact", "leak_check"])
+    assert beside.value.to_json() == alone.value.to_json()
 
 
 def test_an_unknown_name_lists_the_known_ones():

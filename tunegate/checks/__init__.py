@@ -6,7 +6,8 @@ can be given again from stored evidence. An observation holds counts, the first 
 wrong and at most three samples, whatever the size of the file.
 
 Checks that look at the framework's batches also have `watch`, so that one pass over the batches
-serves all of them: `observe_all` does that.
+serves all of them: `observe_all` does that. A check that looks at no batches may say
+`APART = True`: from a few thousand rows on it runs in a second process beside that pass.
 
 To add a check, add a file with the names of `Check`. A third party offers one as an entry point of
 the group `tunegate.checks`.
@@ -15,7 +16,8 @@ the group `tunegate.checks`.
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -38,6 +40,13 @@ MAX_FINDINGS = 20
 """Rows that an observation and a verdict name, at most."""
 
 MAX_SAMPLES = 3
+
+Told = Callable[[int | None, str], None]
+"""Is told how many training rows have been looked at, or that none are counted, and by what."""
+
+
+def untold(_: int | None, __: str) -> None:
+    """For callers that show nothing."""
 
 
 class Batches(Protocol):
@@ -134,18 +143,30 @@ def load(name: str) -> Check:
     return cast("Check", found)
 
 
-def observe_all(inputs: CheckInputs, *, names: Iterable[str]) -> dict[str, Json]:
-    """The observation of each named check; those that watch the batches share one pass."""
+def observe_all(
+    inputs: CheckInputs, *, names: Iterable[str], told: Told = untold
+) -> dict[str, Json]:
+    """The observation of each named check; those that watch the batches share one pass.
+
+    Where the rows are many, checks that are marked as `APART` run beside it in another process.
+    """
+    from tunegate.checks._apart import Apart, worth_it
     from tunegate.checks._pass import watch_batches
 
     modules = {name: load(name) for name in names}
-    watchers = {
-        name: cast("BatchCheck", module).watch(inputs)
-        for name, module in modules.items()
-        if hasattr(module, "watch")
-    }
-    out = watch_batches(inputs, watchers) if watchers else {}
+    watching = [name for name, module in modules.items() if hasattr(module, "watch")]
+    beside = [name for name, module in modules.items() if getattr(module, "APART", False)]
+    with ExitStack() as stack:
+        apart = None
+        if watching and beside and worth_it(inputs):  # before the threads of a tokenizer
+            apart = stack.enter_context(Apart(inputs, names=beside))
+        watchers = {name: cast("BatchCheck", modules[name]).watch(inputs) for name in watching}
+        out = watch_batches(inputs, watchers, told=told) if watchers else {}
+        if apart is not None:
+            told(None, ", ".join(beside))
+            out |= apart.result()
     for name, module in modules.items():
         if name not in out:
+            told(None, name)
             out[name] = module.observe(inputs)
     return {name: out[name] for name in modules}

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
-from tunegate.checks import CheckInputs
+from tunegate.checks import CheckInputs, Told, untold
 from tunegate.errors import DataError, TunegateError, boundary
 from tunegate.types import IGNORED, Example, Finding, Json, Row, Status, Turn, Verdict
 from tunegate.worker.rows import (
@@ -138,7 +138,9 @@ def observe_one(inputs: CheckInputs, watcher: Watcher) -> Json:
     return watch_batches(inputs, {"": watcher})[""]
 
 
-def watch_batches(inputs: CheckInputs, watchers: Mapping[str, Watcher]) -> dict[str, Json]:
+def watch_batches(
+    inputs: CheckInputs, watchers: Mapping[str, Watcher], *, told: Told = untold
+) -> dict[str, Json]:
     """Show every example of the framework's batches, with its row, to each watcher.
 
     Where the batches cannot be built, or a watcher cannot go on, the observation holds the error.
@@ -146,7 +148,10 @@ def watch_batches(inputs: CheckInputs, watchers: Mapping[str, Watcher]) -> dict[
     account = _Account(inputs)
     errors: dict[str, Json] = {}
     try:
+        seen = 0
         for chunk in account.chunks():
+            seen += len(chunk)
+            told(seen, ", ".join(watchers))
             for name, watcher in watchers.items():
                 if name in errors:
                     continue
@@ -157,10 +162,10 @@ def watch_batches(inputs: CheckInputs, watchers: Mapping[str, Watcher]) -> dict[
     except TunegateError as error:
         failed = described(error, account.rows.path, account.label)
         errors = {name: errors.get(name, failed) for name in watchers}
-    told = account.to_json()
+    rows = account.to_json()
     account.rows.close()
     return {
-        name: {"error": errors.get(name), "file": account.label, **watcher.result(told)}
+        name: {"error": errors.get(name), "file": account.label, **watcher.result(rows)}
         for name, watcher in watchers.items()
     }
 

@@ -28,6 +28,7 @@ from tunegate.worker.rows import columns_of, is_lines, raw_lines, scan_rows
 
 WHERE = "host"
 ORDER = 50
+APART = True
 
 MAX_SHARE = 0.01
 """Share of rows that may be repeated, or contradict another row, before figures are bent."""

@@ -46,6 +46,7 @@ from tunegate.worker.rows import columns_of, read_rows
 
 WHERE = "host"
 ORDER = 60
+APART = True
 
 MOSTLY = 0.5
 """Share of a slice that may be in validation as well."""

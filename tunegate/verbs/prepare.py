@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,9 @@ from tunegate.verbs.run import Result, Run, now, show_path
 
 SECTIONS = ("frozen.json#training", "frozen.json#evaluation")
 """What the checks look at."""
+
+QUIET_S = 2.0
+"""Checks that are done sooner show no bar."""
 
 
 def freeze(run: str | Path, *, show: Show = no_show) -> Result:
@@ -203,7 +207,7 @@ def run_checks(run: Run, *, only: Sequence[str] = ()) -> list[Verdict]:
     with batches_of(run, job) as framework:
         inputs = checks.CheckInputs(frozen=frozen, framework=framework, job=job)
         run.show(Progress("checking", 0, None, ", ".join(wanted)))
-        observations = checks.observe_all(inputs, names=wanted)
+        observations = checks.observe_all(inputs, names=wanted, told=_progress(run, frozen))
     table = _table(run)
     verdicts = []
     for name in wanted:
@@ -224,6 +228,17 @@ def run_checks(run: Run, *, only: Sequence[str] = ()) -> list[Verdict]:
             made=run.made("check"),
         )
     return verdicts
+
+
+def _progress(run: Run, frozen: Json) -> checks.Told:
+    """Shows how many training rows were looked at, once that takes longer than `QUIET_S`."""
+    began, total = time.monotonic(), frozen["data"]["train"]["rows"]
+
+    def told(rows: int | None, text: str) -> None:
+        if time.monotonic() - began >= QUIET_S:
+            run.show(Progress("checking", total if rows is None else rows, total, text))
+
+    return told
 
 
 def _table(run: Run) -> dict[str, Json]:
