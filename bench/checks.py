@@ -7,7 +7,8 @@ chat template (an unpacked base); left out, a small tokenizer is trained on the 
 have more tokens than a real one's. Every part runs in a process of its own. "Plain" is the bare
 minimum: the rendered training rows through `tokenizers.encode_batch_fast`, on as many threads as
 the checks have; reading and rendering are not counted. CPU seconds are those of all threads, user
-and system; where other work shares the machine, only they mean something.
+and system; where other work shares the machine, only they mean something. "All together" runs some
+checks in a second process, as `tunegate check` does; its memory, that of leak_check, is not in it.
 
 Memory: training rows are streamed. What stays is the tokenizer, a chunk of rows with their tokens,
 the ids of texts encoded lately (`worker.tokens.RECENT_CHARACTERS`), at most `_firsts.KEPT` hashes a
@@ -83,6 +84,7 @@ def make(folder: Path, *, count: int, held: int, base: Path | None) -> None:
         frozen["base"]["dir"] = str(base)
         frozen["template"]["source"] = template_source(base)
         frozen["tokenizer"]["stop_ids"] = sorted(stop_ids(base))
+    found.job["threads"] = len(os.sched_getaffinity(0))
     (folder / "job.json").write_text(json.dumps(found.job))
 
 
@@ -114,10 +116,10 @@ def peak_mib() -> float:
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, Json]:
-    """What `work` returns, and its seconds."""
-    wall, cpu = time.perf_counter(), time.process_time()
+    """What `work` returns, and its seconds; CPU seconds with those of processes that it started."""
+    wall, cpu = time.perf_counter(), sum(os.times()[:4])
     out = work()
-    return out, {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
+    return out, {"wall_s": time.perf_counter() - wall, "cpu_s": sum(os.times()[:4]) - cpu}
 
 
 def plain(made: CheckInputs) -> tuple[Json, int]:

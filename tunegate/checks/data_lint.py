@@ -12,6 +12,8 @@ than three rows or at most one in a hundred, which are told as warnings. Slices 
 
 It does not prove that a label is right, only that it may be one. Warnings name what is odd and may
 be meant: few rows of a label, labels spoken in the questions, two layouts of JSON, long rows.
+
+Memory does not grow with the rows: from 20,000 on their hashes go into a temporary file.
 """
 
 from __future__ import annotations
