@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -20,6 +21,9 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 # A busy machine is no counterexample: an example may take its time.
 settings.register_profile("house", deadline=None)
 settings.load_profile("house")
+
+if TYPE_CHECKING:
+    from tunegate.worker.rehearse import Rehearsal
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -56,3 +60,12 @@ def odd_path(tmp_path: Path) -> Path:
     folder = tmp_path / "odd 'name' with späces & $(parens) #1"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture(scope="session")
+def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Rehearsal]:
+    """A job on a toy base and its rehearsal; a test that breaks one takes a copy."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    from tests.rehearsals import make_rehearsal
+
+    return make_rehearsal(tmp_path_factory.mktemp("rehearsal"))

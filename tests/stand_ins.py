@@ -267,7 +267,7 @@ def run(
         "settings": settings,
         "data": data,
         "prompt": {"system": system, "sha256": "0" * 64},
-        "base": {"model": "stand-in", "dir": str(base)},
+        "base": {"model": "stand-in", "dir": str(base), "vocab": known.vocab_size},
         "tokenizer": {"stop_ids": sorted(ids), "eos_id": known.eos_id, "pad_id": known.pad_id},
         "template": {"source": template, "training_source": training_source, "kwargs": kwargs},
     }

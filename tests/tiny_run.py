@@ -85,7 +85,7 @@ def make_job(
             },
             "train": {**settings, **train},
             "eval": {"max_new_tokens": 24, "batch_size": 4},
-            "limits": {"minutes_at_risk": 10.0},
+            "limits": {"hours": 3.0, "minutes_at_risk": 10.0},
         },
         "data": {
             "train": {"path": "train.jsonl", "rows": train_rows},

@@ -134,8 +134,9 @@ def gate_problems(
             problems.append(f"{name} {verdict['status']}: {verdict['summary']}")
     if wire is None:
         problems.append("wire was not run")
-    elif wire["verdict"]["status"] != Status.PASS and "wire" not in waived:
-        problems.append(f"wire {wire['verdict']['status']}: {wire['verdict']['summary']}")
+    for name, verdict in (wire or {}).get("verdicts", {}).items():
+        if verdict["status"] != Status.PASS and name not in waived:
+            problems.append(f"{name} {verdict['status']}: {verdict['summary']}")
     if quote is not None and quote["verdict"] != Status.PASS and "quote" not in waived:
         problems += [f"quote: {text}" for text in quote["problems"]] or ["the quote is open"]
     return problems

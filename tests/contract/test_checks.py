@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.rehearsals import machine_inputs
 from tests.stand_ins import JSON_TASK, Trainer, raw_text, run, triage
 from tests.toys import chat
 from tunegate.checks import MAX_FINDINGS, load, names, observe_all
@@ -57,7 +58,7 @@ def test_a_check_says_what_a_pass_proves_and_what_not(name):
     assert load(name).WHERE in ("host", "machine")
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", names("host"))
 def test_a_verdict_is_pure_and_can_be_stored(tmp_path, name):
     inputs = run(tmp_path, splits={"test": [chat("Is it open?", "no")]})
     observation = stored(name, inputs)
@@ -71,7 +72,7 @@ def test_a_verdict_is_pure_and_can_be_stored(tmp_path, name):
     assert json.dumps(Verdict.from_json(json.loads(text)).to_json()) == text
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", names("host"))
 def test_the_evidence_does_not_grow_with_the_file(tmp_path, name):
     rows = [chat(f"question {n % 40} of many", f"answer {n}") for n in range(400)]
     splits = {"test": rows, "slice:odd": rows}
@@ -97,24 +98,24 @@ def test_batches_that_cannot_be_built_are_no_pass_and_no_crash(tmp_path, name, f
 
 def test_one_pass_gives_what_single_ones_give(tmp_path):
     inputs = run(tmp_path, splits={"test": triage()})
-    together = observe_all(inputs, names=names())
-    assert list(together) == names()
-    assert together == {name: load(name).observe(inputs) for name in names()}
+    together = observe_all(inputs, names=names("host"))
+    assert list(together) == names("host")
+    assert together == {name: load(name).observe(inputs) for name in names("host")}
 
 
 def test_a_second_process_changes_nothing(tmp_path):
     rows = triage() * (1 + MIN_ROWS // len(triage()))
     inputs = run(tmp_path, train=rows, splits={"test": triage()[:5]})
     seen = []
-    alone = {name: load(name).observe(inputs) for name in names()}
+    alone = {name: load(name).observe(inputs) for name in names("host")}
     inputs.job["threads"] = 2
     assert worth_it(inputs)
-    beside = [name for name in names() if getattr(load(name), "APART", False)]
+    beside = [name for name in names("host") if getattr(load(name), "APART", False)]
     with Apart(inputs, names=beside) as apart:
         assert json.dumps(apart.result()) == json.dumps({name: alone[name] for name in beside})
-    together = observe_all(inputs, names=names(), told=lambda rows, text: seen.append((rows, text)))
+    together = observe_all(inputs, names=names("host"), told=lambda rows, text: seen.append((rows, text)))
     assert json.dumps(together) == json.dumps(alone)
-    assert (len(rows), ", ".join(name for name in names() if name not in beside)) in seen
+    assert (len(rows), ", ".join(name for name in names("host") if name not in beside)) in seen
     assert seen[-1] == (None, ", ".join(beside))  # nothing was left for this process to observe
 
 
@@ -133,7 +134,7 @@ def test_what_fails_in_the_second_process_is_told_as_in_the_first(tmp_path):
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(PluginError, match="mask_exact, render_parity") as caught:
+    with pytest.raises(PluginError, match="length_audit, mask_exact") as caught:
         load("mask_exakt")
     assert caught.value.hint == "did you mean mask_exact?"
 
@@ -171,8 +172,8 @@ def test_a_check_of_another_package_is_found_by_its_entry_point(tmp_path, comple
         assert "lacks judge" in done.stderr
 
 
-def test_no_check_needs_torch_or_transformers(tmp_path):
-    """All checks run on a machine where neither can be imported."""
+def test_no_check_of_the_host_needs_torch_or_transformers(tmp_path):
+    """They run on a machine where neither can be imported."""
     run(tmp_path, splits={"test": [chat("Is it open?", "no")]})
     code = f"""
 import sys
@@ -182,7 +183,7 @@ from tests.stand_ins import run, verdict
 from tests.toys import chat
 from tunegate.checks import names
 inputs = run(Path({str(tmp_path)!r}), splits={{"test": [chat("Is it open?", "no")]}})
-print([str(verdict(name, inputs).status) for name in names()])
+print([str(verdict(name, inputs).status) for name in names("host")])
 """
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -192,9 +193,30 @@ print([str(verdict(name, inputs).status) for name in names()])
         text=True,
         check=False,
     )
-    assert done.stdout.strip() == str(["pass"] * len(names())), done.stderr
+    assert done.stdout.strip() == str(["pass"] * len(names("host"))), done.stderr
 
 
 def test_every_check_has_a_trap_that_it_refuses():
     traps = "".join(path.read_text() for path in (REPOSITORY / "tests/traps").glob("test_*.py"))
-    assert [name for name in names() if f'verdict("{name}"' not in traps] == []
+    assert [name for name in names() if f'("{name}"' not in traps] == []
+
+
+@pytest.mark.parametrize("name", names("machine"))
+def test_a_check_of_the_machine_asks_for_a_rehearsal(tmp_path, name):
+    with pytest.raises(UsageError, match="looks at a rehearsal"):
+        load(name).observe(run(tmp_path))
+
+
+@pytest.mark.parametrize("name", names("machine"))
+def test_a_verdict_on_the_machine_is_pure_and_can_be_stored(rehearsed, name):
+    job, rehearsal = rehearsed
+    inputs = machine_inputs(job, rehearsal)
+    observation = json.loads(json.dumps(load(name).observe(inputs)))
+    assert len(json.dumps(observation)) < LARGEST_OBSERVATION
+    before = copy.deepcopy((observation, job["frozen"]))
+    first = load(name).judge(observation, job["frozen"])
+    assert first.status is Status.PASS, first
+    assert (observation, job["frozen"]) == before
+    assert load(name).judge(observation, job["frozen"]) == first
+    assert first.check == name and first.not_checked
+    assert Verdict.from_json(json.loads(json.dumps(first.to_json()))).to_json() == first.to_json()

@@ -112,7 +112,7 @@ def test_an_open_question_never_opens_a_gate() -> None:
     found = gate.gate_problems(
         research={"verdict": "pass", "problems": []},
         checks={"verdicts": verdicts},
-        wire={"verdict": {"status": "pass", "summary": ""}},
+        wire={"verdicts": {"wire": {"status": "pass", "summary": ""}}},
         quote={"verdict": "fail", "problems": ["it takes 3 h, more than limits.hours"]},
         waived={},
     )

@@ -20,6 +20,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from safetensors.torch import load_file  # noqa: E402
 from tiny_run import make_base, make_job, put_job  # noqa: E402
 
+from tunegate import checks  # noqa: E402
 from tunegate.worker.feed import labels_sha256, trained_examples  # noqa: E402
 from tunegate.worker.main import main  # noqa: E402
 from tunegate.worker.model import load_base, load_merged  # noqa: E402
@@ -342,7 +343,8 @@ def test_an_adapter_with_other_tensors_is_refused(
 
 def test_tiny_wire_test(base: Path, tmp_path: Path) -> None:
     attempt = tmp_path / "wire"
-    job = {**job_of(tmp_path, base, dropout=0.0), "kind": "wire", "rows": 10, "tiny": True}
+    job = {**job_of(tmp_path, base, dropout=0.0), "kind": "wire", "wire_rows": 10, "tiny": True}
+    job["anchor_steps"] = [{"step": n, "row_ids": [0, 1, 2], "loss": 9.0} for n in (1, 2)]
     job["frozen"]["settings"]["train"]["lora"].update(rank=16, alpha=32)
     assert main(str(put_job(job, attempt))) == 0
     seen = json.loads((attempt / "observation.json").read_text())
@@ -350,6 +352,17 @@ def test_tiny_wire_test(base: Path, tmp_path: Path) -> None:
     assert seen["last_loss"] < 0.1 * seen["first_loss"]
     assert seen["batch_size"] == 3 and seen["step_s_median"] > 0 and seen["checkpoint_bytes"] > 1000
     assert len(seen["samples"]) == 3
+    judged = {
+        name: checks.load(name).judge(observation, job["frozen"])
+        for name, observation in seen["checks"].items()
+    }
+    assert list(judged) == checks.names("machine")
+    assert {name for name, verdict in judged.items() if verdict.status != "pass"} == set()
+    # The steps that it set beside the anchor's are those of a training.
+    beside = seen["checks"]["loss_anchor"]["anchor"]
+    assert [(step["step"], step["anchor_loss"]) for step in beside] == [(1, 9.0), (2, 9.0)]
+    assert all(len(step["row_ids"]) == 3 and step["loss"] > 0 for step in beside)
+    assert len(judged["loss_anchor"].warnings) == 2
     assert sorted(path.name for path in attempt.iterdir()) == [
         "job.json", "observation.json", "progress.json",
     ]  # fmt: skip

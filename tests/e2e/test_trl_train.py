@@ -51,7 +51,11 @@ def receipt_of(attempt: Path) -> dict[str, Any]:
 
 def metrics_of(attempt: Path) -> list[dict[str, Any]]:
     rows = [json.loads(line) for line in (attempt / "metrics.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in row.items() if key != "t_s"} for row in rows]
+    return [
+        {key: value for key, value in row.items() if key != "t_s"}
+        for row in rows
+        if "resumed" not in row
+    ]
 
 
 def test_the_first_step_is_that_of_the_native_trainer(

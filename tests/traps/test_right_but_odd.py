@@ -41,7 +41,7 @@ def own_encoder(row, tokenizer, template):
 
 def green(inputs, checks=None):
     """The verdicts by check, all of which must be a pass."""
-    found = {name: verdict(name, inputs) for name in checks or names()}
+    found = {name: verdict(name, inputs) for name in checks or names("host")}
     for name, one in found.items():
         assert one.status == Status.PASS, (name, one.summary, one.findings[:2])
     return found

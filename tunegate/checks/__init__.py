@@ -26,13 +26,14 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from tunegate.errors import PluginError
+from tunegate.errors import PluginError, UsageError
 from tunegate.types import Example, Json, Verdict
 from tunegate.worker.template import Template, serving_template, training_template
 from tunegate.worker.tokens import Tokenizer, load_tokenizer
 
 if TYPE_CHECKING:
     from tunegate.checks._pass import Watcher
+    from tunegate.worker.rehearse import Rehearsal
 
 ENTRY_POINTS = "tunegate.checks"
 
@@ -61,7 +62,8 @@ class Check(Protocol):
     """What a file in this folder offers. Its docstring says what a pass proves and what not."""
 
     WHERE: str
-    """`host`: needs data and tokenizer only. `machine`: needs what the trainer needs."""
+    """`host`: needs data and tokenizer only, and runs in `check`. `machine`: needs what the trainer
+    needs, and runs in the wire test, on a rehearsal of the run."""
     ORDER: int
     """Place in the list of checks; low is early."""
 
@@ -86,6 +88,30 @@ class CheckInputs:
     """The framework's module, whose own batches are looked at."""
     job: Json
     """The job that training would get."""
+    rehearsal: Rehearsal | None = None
+    """What checks of the machine look at; made by the wire test."""
+    wire: Json | None = None
+    """What the wire test measured on the real base."""
+
+    @property
+    def rehearsed(self) -> Rehearsal:
+        """The rehearsal. Raises UsageError for whoever calls a machine's check without one."""
+        if self.rehearsal is None:
+            raise UsageError(
+                "this check looks at a rehearsal, which the wire test makes",
+                hint="tunegate wire RUN",
+            )
+        return self.rehearsal
+
+    @property
+    def measured(self) -> Json:
+        """What the wire test measured. Raises UsageError where there was none."""
+        if self.wire is None:
+            raise UsageError(
+                "this check looks at a rehearsal, which the wire test makes",
+                hint="tunegate wire RUN",
+            )
+        return self.wire
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -114,10 +140,11 @@ class CheckInputs:
         return Path(folder) / name
 
 
-def names() -> list[str]:
-    """The shipped checks, in the order in which they are run and shown."""
+def names(where: str | None = None) -> list[str]:
+    """The shipped checks, in the order in which they are run and shown; of one place, or all."""
     found = [item.name for item in pkgutil.iter_modules(__path__) if not item.name.startswith("_")]
-    return sorted(found, key=lambda name: (load(name).ORDER, name))
+    chosen = [name for name in found if where is None or where == load(name).WHERE]
+    return sorted(chosen, key=lambda name: (load(name).ORDER, name))
 
 
 def load(name: str) -> Check:

@@ -19,6 +19,7 @@ from tunegate.types import Example, Json
 from tunegate.worker import checkpoint, feed
 from tunegate.worker.attempt import Attempt
 from tunegate.worker.emit import Emit
+from tunegate.worker.learner import Tried
 from tunegate.worker.model import ADAPTER_FILE, Base, pick_device, set_adapter
 from tunegate.worker.step import StepResult, answer_tokens, mean_loss
 
@@ -193,7 +194,9 @@ def run(job: Json, emit: Emit) -> None:
     emit.progress("load", 0, 1)
     attempt_dir = Path(job["attempt_dir"])
     base_dir = Path(job["frozen"]["base"]["dir"])
-    trainer = make_trainer(job, base_dir, dataset(given), attempt_dir / "trl")
+    trainer = make_trainer(
+        job, base_dir, dataset(given), attempt_dir / "trl", changes=_accumulated(job)
+    )
     trained = _verified(job, trainer, rows)
     emit.log(f"{len(trained)} of {len(rows)} rows are trained")
     _write_settings(job, attempt_dir)
@@ -205,7 +208,7 @@ def run(job: Json, emit: Emit) -> None:
     def hear(step: int, logs: Json, took_s: float) -> bool:
         batch = [trained[place] for place in attempt.order.batch(step)]
         rate = float(logs["learning_rate"])
-        attempt.after_step(_result(logs, batch), rows=len(batch), rate=rate, took_s=took_s)
+        attempt.after_step(_result(logs, batch), batch, rate=rate, took_s=took_s)
         return False
 
     trainer.add_callback(_watch()(hear))
@@ -216,6 +219,14 @@ def run(job: Json, emit: Emit) -> None:
             trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
     attempt.finish()
     shutil.rmtree(trainer.args.output_dir, ignore_errors=True)
+
+
+def _accumulated(job: Json) -> Json:
+    """Arguments for a batch that goes through the model in parts of `micro_batch` rows."""
+    size, part = job["frozen"]["settings"]["train"]["batch_size"], job.get("micro_batch")
+    if part is None:
+        return {}
+    return {"per_device_train_batch_size": part, "gradient_accumulation_steps": size // part}
 
 
 def _verified(job: Json, trainer: Any, rows: Sequence[Example]) -> list[Example]:
@@ -282,14 +293,14 @@ class Learner:
         self._train(rows, order.epoch, size=order.batch_size, steps=cap, rate=rate, hear=hear)
         return results
 
-    def time(
+    def try_out(
         self, batches: Sequence[Sequence[Example]], watch: Callable[[int], None]
-    ) -> list[float]:
-        """Seconds of a step on each batch, all weights unchanged. Batches have one size."""
-        took: list[float] = []
+    ) -> list[Tried]:
+        """A step on each batch that leaves all weights as they are. Batches have one size."""
+        tried: list[Tried] = []
 
         def hear(step: int, logs: Json, took_s: float) -> bool:
-            took.append(took_s)
+            tried.append(Tried(float(logs["loss"]), took_s))
             watch(step)
             return False
 
@@ -298,7 +309,7 @@ class Learner:
         self._train(
             rows, lambda _: every, size=len(batches[0]), steps=len(batches), rate=0.0, hear=hear
         )
-        return took
+        return tried
 
     def most_tokens(self, examples: Sequence[Example]) -> int:
         """TRL pads a batch to its longest row."""

@@ -135,10 +135,12 @@ def _receipt(run: Run) -> Json | None:
 
 
 def _verdicts(run: Run) -> list[Json]:
-    checks = _maybe(run, "evidence/checks.json")
-    wire = _maybe(run, "evidence/wire.json")
-    found = list((checks or {"verdicts": {}})["verdicts"].values())
-    return [*found, wire["verdict"]] if wire else found
+    files = ("evidence/checks.json", "evidence/wire.json")
+    return [
+        verdict
+        for name in files
+        for verdict in (_maybe(run, name) or {}).get("verdicts", {}).values()
+    ]
 
 
 def _times(run: Run) -> Json:

@@ -193,7 +193,7 @@ def _short_place(where: str | None) -> str | None:
 
 def run_checks(run: Run, *, only: Sequence[str] = ()) -> list[Verdict]:
     """Observe and judge; one evidence file a check, then the table of all."""
-    names = checks.names()
+    names = checks.names("host")
     unknown = [name for name in only if name not in names]
     if unknown:
         raise UsageError(
@@ -244,7 +244,7 @@ def _progress(run: Run, frozen: Json) -> checks.Told:
 def _table(run: Run) -> dict[str, Json]:
     """Verdicts whose evidence is still current, by check."""
     found = {}
-    for name in checks.names():
+    for name in checks.names("host"):
         file = f"evidence/{name}.json"
         if run.store.exists(file):
             content = run.store.read(file)

@@ -151,7 +151,10 @@ def current_plan(run: Run, waived: Mapping[str, str]) -> Json:
 def screen(run: Run, plan: Json, digest: str, why: str) -> str:
     """One screen: what will run, on what evidence, at what price."""
     quote = run.store.read("quote.json")
-    checks = run.store.read("evidence/checks.json")["verdicts"]
+    verdicts = {
+        **run.store.read("evidence/checks.json")["verdicts"],
+        **run.store.read("evidence/wire.json")["verdicts"],
+    }
     lines = [
         f"Release of {plan['name']}  ({run.argument})",
         f"  base      {run.frozen['base']['model']} {run.frozen['base']['revision']}",
@@ -162,8 +165,7 @@ def screen(run: Run, plan: Json, digest: str, why: str) -> str:
         f"  ceiling   {plan['money_ceiling']} {plan['currency']}, {plan['hours_ceiling']} h",
         f"  at risk   {plan['minutes_at_risk']} min of work",
         "  evidence",
-        *(f"    {v['status']:<12}{name}: {v['summary']}" for name, v in checks.items()),
-        f"    {run.store.read('evidence/wire.json')['verdict']['status']:<12}wire",
+        *(f"    {v['status']:<12}{name}: {v['summary']}" for name, v in verdicts.items()),
     ]
     lines += [f"  WAIVED    {name}: {reason}" for name, reason in plan["waived"].items()]
     lines += [

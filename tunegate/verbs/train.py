@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from tunegate import drive, frameworks, gate, memory, platforms
+from tunegate import checks, drive, frameworks, gate, memory, platforms
 from tunegate.drive import Show, no_show
 from tunegate.errors import (
     BudgetReached,
@@ -31,6 +31,8 @@ from tunegate.verbs.release import authorise
 from tunegate.verbs.run import Result, Run, cache_dir, now, show_path
 
 WIRE_ROWS = 20
+ANCHOR_STEPS = 5
+"""Steps whose losses are set beside the anchor's."""
 
 
 def wire(run: str | Path, *, tiny: bool = False, show: Show = no_show) -> Result:
@@ -43,14 +45,22 @@ def wire(run: str | Path, *, tiny: bool = False, show: Show = no_show) -> Result
     with opened.store.lock("wire"):
         ensure_frozen(opened)
         content = run_wire(opened, tiny=tiny)
-    verdict = Verdict.from_json(content["verdict"])
-    if verdict.status is not Status.PASS:
-        raise closed(opened, [verdict])
+    verdicts = [Verdict.from_json(raw) for raw in content["verdicts"].values()]
+    bad = [verdict for verdict in verdicts if verdict.status is not Status.PASS]
+    if bad:
+        raise closed(opened, bad)
+    wired = verdicts[0]
     return Result(
         "wire",
         opened.argument,
-        verdict.summary,
-        {"numbers": dict(verdict.numbers), "tiny": tiny},
+        f"{wired.summary}; {len(verdicts) - 1} checks of the machine pass",
+        {
+            "numbers": dict(wired.numbers),
+            "verdicts": {
+                v.check: {"status": str(v.status), "summary": v.summary} for v in verdicts
+            },
+            "tiny": tiny,
+        },
         opened.next(),
     )
 
@@ -65,8 +75,9 @@ def run_wire(run: Run, *, tiny: bool = False) -> Json:
         **train_job(run, frozen),
         "kind": "wire",
         "attempt_dir": str(job_dir),
-        "rows": WIRE_ROWS,
+        "wire_rows": WIRE_ROWS,
         "tiny": tiny,
+        "anchor_steps": None if tiny else _anchor_steps(run),
     }
     host = platforms.load("local")
     drive.run(host, job_dir, job, python=python, cache_dir=cache_dir(), show=run.show)
@@ -75,14 +86,38 @@ def run_wire(run: Run, *, tiny: bool = False) -> Json:
         raise NothingTrained(
             "the wire test ended without an observation", where=str(job_dir / "log")
         )
-    verdict = gate.judge_wire(observation)
-    name = "evidence/wire_tiny.json" if tiny else "evidence/wire.json"
+    seen = observation.pop("checks")
+    verdicts = {"wire": gate.judge_wire(observation)}
+    for name in checks.names("machine"):
+        verdicts[name] = checks.load(name).judge(seen[name], frozen)
+        run.store.write(
+            f"evidence/{name}{'_tiny' if tiny else ''}.json",
+            {"observation": seen[name], "verdict": verdicts[name].to_json()},
+            read=("frozen.json#training",),
+            made=run.made("wire"),
+        )
     return run.store.write(
-        name,
-        {"observation": observation, "verdict": verdict.to_json()},
+        "evidence/wire_tiny.json" if tiny else "evidence/wire.json",
+        {
+            "observation": observation,
+            "verdicts": {name: verdict.to_json() for name, verdict in verdicts.items()},
+        },
         read=("frozen.json#training",),
         made=run.made("wire"),
     )
+
+
+def _anchor_steps(run: Run) -> list[Json]:
+    """The first steps that the anchor's newest attempt logged, with the rows that each met."""
+    if run.spec.anchor is None:
+        return []
+    store = Run(run.source_dir / run.spec.anchor).store
+    for number in reversed(store.attempts()):
+        rows = drive.read_outputs(store.path(f"attempts/{number}/metrics.jsonl"))
+        steps = [row for row in rows if row.get("loss") is not None and "row_ids" in row]
+        if steps:
+            return steps[:ANCHOR_STEPS]
+    return []
 
 
 def need_trainer() -> None:

@@ -96,15 +96,19 @@ class Attempt:
     def _stop(self, *_: Any) -> None:
         self.told_to_stop = True
 
-    def after_step(self, result: StepResult, *, rows: int, rate: float, took_s: float) -> None:
-        """Count a step, then save and validate where that is due.
+    def after_step(
+        self, result: StepResult, batch: Sequence[Example], *, rate: float, took_s: float
+    ) -> None:
+        """Count a step on the rows of `batch`, then save and validate where that is due.
 
         Raises, after a checkpoint, KeyboardInterrupt where the process was told to stop, and
         BudgetReached where `ceiling_s` seconds are trained.
         """
         step = self.state["step"] + 1
         self.step_s.append(took_s)
-        self._count(step, result, rows=rows, rate=rate)
+        self._count(step, result, batch, rate=rate)
+        if step == self.job.get("stop_after"):
+            self.told_to_stop = True
         validate = self._validates(step)
         due = time.monotonic() - self.saved_at >= self._interval_s()
         ends = self.told_to_stop or (self.emit.t_s > self.ceiling_s and step < self.planned)
@@ -152,10 +156,12 @@ class Attempt:
                 hint="make room, then run the same command again",
             )
 
-    def _count(self, step: int, result: StepResult, *, rows: int, rate: float) -> None:
+    def _count(
+        self, step: int, result: StepResult, batch: Sequence[Example], *, rate: float
+    ) -> None:
         state = self.state
         state["step"] = step
-        state["rows_seen"] += rows
+        state["rows_seen"] += len(batch)
         state["tokens"] += result.tokens
         state["answer_tokens"] += result.answer_tokens
         state["last_loss"] = result.loss
@@ -171,7 +177,9 @@ class Attempt:
                 "grad_norm": result.grad_norm,
                 "learning_rate": rate,
                 "tokens": result.tokens,
-                "rows": rows,
+                "answer_tokens": result.answer_tokens,
+                "rows": len(batch),
+                "row_ids": [example.index for example in batch],
             }
         )
         self.emit.progress(

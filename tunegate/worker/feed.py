@@ -34,12 +34,16 @@ def examples(job: Json, split: str) -> Iterator[Example]:
     frozen = job["frozen"]
     tokenizer = load_tokenizer(Path(frozen["base"]["dir"]))
     settings = frozen["settings"]["train"]
+    rows = read_rows(
+        data_path(job, split),
+        system=frozen["prompt"]["system"],
+        columns=columns_of(frozen, split),
+    )
+    if "rows" in job:  # a rehearsal trains on few of them
+        wanted = set(job["rows"][split])
+        rows = (row for row in rows if row.index in wanted)
     return encode_rows(
-        read_rows(
-            data_path(job, split),
-            system=frozen["prompt"]["system"],
-            columns=columns_of(frozen, split),
-        ),
+        rows,
         tokenizer=tokenizer,
         template=training_template(frozen, special_tokens=tokenizer.special_tokens),
         loss=settings["loss"],

@@ -94,7 +94,7 @@ def load_base(base_dir: Path, *, precision: str = "fp32", packed: bool = True) -
 
     attention.register()
     device = pick_device()
-    with boundary(UsageError, f"load the base model from {base_dir}"), _quiet():
+    with boundary(UsageError, f"load the base model from {base_dir}"), quiet():
         config = AutoConfig.from_pretrained(base_dir, local_files_only=True)
         plain = why_plain(config) if packed else "packing was not asked for"
         model = AutoModelForCausalLM.from_pretrained(
@@ -137,7 +137,7 @@ def attach_lora(
     )
     lora.fuse(config)
     torch.manual_seed(seed)
-    with _quiet():
+    with quiet():
         base.model = get_peft_model(base.model, config)
     base.model.peft_config["default"].base_model_name_or_path = name
     base.model.peft_config["default"].revision = revision
@@ -188,7 +188,7 @@ def load_merged(base_dir: Path, adapter_dir: Path | None, *, precision: str = "f
     from safetensors.torch import load_file
 
     base = load_base(base_dir)
-    with boundary(TrainerError, f"load the adapter from {adapter_dir}"), _quiet():
+    with boundary(TrainerError, f"load the adapter from {adapter_dir}"), quiet():
         stored = set(load_file(adapter_dir / ADAPTER_FILE))
         peft = PeftModel.from_pretrained(base.model, str(adapter_dir), is_trainable=False)
         _compare_keys(set(adapter_tensors(peft)), stored, str(adapter_dir / ADAPTER_FILE))
@@ -224,7 +224,7 @@ def write_tiny_base(base_dir: Path, out_dir: Path, *, seed: int) -> None:
     config.tie_word_embeddings = True
     config.initializer_range = TINY["hidden_size"] ** -0.5
     torch.manual_seed(seed)
-    with _quiet():
+    with quiet():
         model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
         model.get_input_embeddings().weight.data.normal_(0.0, 1.0)
         model.save_pretrained(out_dir)
@@ -242,7 +242,7 @@ def _is_json(value: Any) -> bool:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without the progress bars and notices of transformers and PEFT, which are for notebooks."""
     from transformers.utils import logging
 

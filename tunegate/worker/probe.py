@@ -70,6 +70,18 @@ def peak_memory_gib() -> float:
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30, 3)
 
 
+def device_memory_gib() -> float | None:
+    """Memory of the GPU where there is one, else of the machine; None where it is not told."""
+    import torch
+
+    if torch.cuda.is_available():
+        return round(torch.cuda.mem_get_info()[1] / 2**30, 3)
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 3)
+    except (ValueError, OSError):
+        return None
+
+
 def effect(base: Base, rows: Sequence[Example]) -> Json:
     """On how many prompts the adapter changes the logits of the answer's first token.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tunegate.types import Example, Json
-from tunegate.worker import checkpoint
+from tunegate.worker import checkpoint, pack
 from tunegate.worker.attempt import Attempt
 from tunegate.worker.emit import Emit
 from tunegate.worker.feed import examples, trained_examples, verify_labels
@@ -37,6 +37,8 @@ def build_stepper(job: Json, base_dir: Path, emit: Emit) -> Stepper:
         max_grad_norm=settings["max_grad_norm"],
         # Dropout draws anew for every row, so that rows cannot share a computation.
         share_prefix=not settings["lora"]["dropout"],
+        # A pack is never smaller than a row, so that this asks for single rows.
+        pack_tokens=1 if job.get("micro_batch") else pack.PACK_TOKENS,
     )
 
 
@@ -71,7 +73,7 @@ def train(job: Json, emit: Emit) -> None:
             )
             result = stepper.update(batch, rate=rate)
             took_s = time.monotonic() - began
-            attempt.after_step(result, rows=len(batch), rate=rate, took_s=took_s)
+            attempt.after_step(result, batch, rate=rate, took_s=took_s)
     attempt.finish()
 
 

@@ -1,7 +1,8 @@
 """The wire test: learn 20 rows by heart, save, reload from disk, answer as serving would.
 
-It ends with a few steps at the run's own batch size, the last on the longest rows of the data: what
-a step and a save take, and the most memory, are measured there.
+Then a few steps at the run's own batch size, the first on the longest rows of the data, show what a
+step and a save take, and the most memory. Last the run is rehearsed on a random model, and the
+checks of the machine look at that.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import math
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
-from tunegate import frameworks
+from tunegate import checks, frameworks
 from tunegate.errors import DataError
 from tunegate.types import Example, Json, Row
 from tunegate.worker import checkpoint, pack, probe
@@ -24,10 +25,13 @@ from tunegate.worker.emit import Emit, write_json
 from tunegate.worker.encode import answer_text, prompt_ids
 from tunegate.worker.feed import Order, data_path, serving, trained_examples, verify_labels
 from tunegate.worker.generate import Answer, Writer
+from tunegate.worker.learner import Learner, load_learner
 from tunegate.worker.model import Base, adapter_tensors, load_merged, write_tiny_base
+from tunegate.worker.rehearse import rehearse, train_until
 from tunegate.worker.rows import columns_of, read_rows
 from tunegate.worker.step import StepResult, answer_tokens, knows, mean_loss
-from tunegate.worker.train import build_stepper
+
+Item = TypeVar("Item")
 
 BATCH = 4
 RATE = 1e-3
@@ -40,88 +44,18 @@ TINY_STEP_CAP = 150
 LEARNED = 0.03
 """Share of the first loss under which an epoch's mean ends the learning; the gate asks for 0.1."""
 TIMED_STEPS = 3
-
-
-class Learner(Protocol):
-    """A framework's trainer, as far as the wire test needs it."""
-
-    base: Base
-    """The model with its adapter."""
-
-    def overfit(
-        self, rows: Sequence[Example], *, order: Order, cap: int,
-        learned: Callable[[Sequence[StepResult]], bool],
-    ) -> list[StepResult]:  # fmt: skip
-        """Train on the rows until `learned` says so, at most `cap` steps."""
-        ...
-
-    def write(self, folder: Path) -> None:
-        """Write a whole checkpoint's tensors."""
-        ...
-
-    def time(
-        self, batches: Sequence[Sequence[Example]], watch: Callable[[int], None]
-    ) -> list[float]:
-        """Seconds of a step on each batch, all weights unchanged."""
-        ...
-
-    def most_tokens(self, examples: Sequence[Example]) -> int:
-        """Tokens of the batch's largest forward pass: what activations are kept for."""
-        ...
-
-
-class _NativeLearner:
-    """The native stepper; also of a framework that brings no learner of its own."""
-
-    def __init__(self, job: Json, base_dir: Path, emit: Emit) -> None:
-        self.stepper = build_stepper(job, base_dir, emit)
-        self.base = self.stepper.base
-        self.rate: float = job["frozen"]["settings"]["train"]["learning_rate"]
-
-    def overfit(
-        self, rows: Sequence[Example], *, order: Order, cap: int,
-        learned: Callable[[Sequence[StepResult]], bool],
-    ) -> list[StepResult]:  # fmt: skip
-        results: list[StepResult] = []
-        for step in range(1, cap + 1):
-            batch = [rows[place] for place in order.batch(step)]
-            results.append(self.stepper.update(batch, rate=self.rate))
-            if learned(results):
-                break
-        return results
-
-    def write(self, folder: Path) -> None:
-        checkpoint.write_stepper(self.stepper, folder)
-
-    def time(
-        self, batches: Sequence[Sequence[Example]], watch: Callable[[int], None]
-    ) -> list[float]:
-        took_s = []
-        for step, batch in enumerate(batches, start=1):
-            began = time.monotonic()
-            self.stepper.update(batch, rate=0.0)
-            took_s.append(time.monotonic() - began)
-            watch(step)
-        return took_s
-
-    def most_tokens(self, examples: Sequence[Example]) -> int:
-        return self.stepper.most_tokens(examples)
-
-
-def _learner(job: Json, base_dir: Path, emit: Emit) -> Learner:
-    framework: Any = frameworks.load(job["frozen"]["settings"]["train"]["framework"])
-    made: Learner = getattr(framework, "learner", _NativeLearner)(job, base_dir, emit)
-    return made
+FIRST_ROWS = 8
+"""Rows whose loss, before the first update, is compared with transformers' own."""
 
 
 def wire(job: Json, emit: Emit) -> None:
     """Run the test and write `observation.json`. Raises what training raises."""
     began = time.monotonic()
-    job = _at_rate(job)
+    plain_job, job = job, _at_rate(job)
     attempt_dir = Path(job["attempt_dir"])
     data = trained_examples(job, "train")
     by_index = {example.index: example for example in data}
-    rows = _choose(job, set(by_index), count=int(job.get("rows") or 20))
+    rows = _choose(job, set(by_index), count=int(job.get("wire_rows") or 20))
     chosen = [by_index[row.index] for row in rows]
     verify_labels({}, chosen)
     with tempfile.TemporaryDirectory(dir=attempt_dir) as name:
@@ -131,8 +65,9 @@ def wire(job: Json, emit: Emit) -> None:
             base_dir = scratch / "base"
             seed = job["frozen"]["settings"]["train"]["seed"]
             write_tiny_base(Path(job["frozen"]["base"]["dir"]), base_dir, seed=seed)
-        learner = _learner(job, base_dir, emit)
+        learner = load_learner(job, base_dir, emit)
         start_s = emit.t_s
+        first_step = _first_step(learner, data)
         first_loss = mean_loss(learner.base, chosen)
         results = _overfit(job, learner, chosen, emit, enough=LEARNED * first_loss)
         keys = len(adapter_tensors(learner.base.model))
@@ -143,7 +78,16 @@ def wire(job: Json, emit: Emit) -> None:
         base = load_merged(base_dir, scratch / saved["path"])
         last_loss = mean_loss(base, chosen)
         answered = _answer(job, base, rows, chosen, emit)
+        del base
+        measured = {
+            **timed,
+            "first_step": first_step,
+            "base_dir": str(base_dir),
+            "anchor": _beside_anchor(plain_job, base_dir, scratch),
+        }
+        seen = _rehearsed(plain_job, data, measured, scratch, emit)
     observation = {
+        "checks": seen,
         "rows": len(rows),
         **answered,
         "first_loss": first_loss,
@@ -215,7 +159,7 @@ def _class_of(answer: str, task: Json) -> str:
     return str(value)
 
 
-def _evenly(rows: Sequence[Row], count: int) -> list[Row]:
+def _evenly(rows: Sequence[Item], count: int) -> list[Item]:
     count = min(count, len(rows))
     return [rows[place * len(rows) // count] for place in range(count)]
 
@@ -249,24 +193,87 @@ def _save(learner: Learner, scratch: Path, *, steps: int) -> Json:
     return {**line, "bytes": checkpoint.folder_bytes(scratch / line["path"])}
 
 
+def _first_step(learner: Learner, data: Sequence[Example]) -> Json:
+    """The framework's loss on some rows before anything is learned."""
+    rows = _evenly(data, FIRST_ROWS)
+    loss = learner.try_out([rows], lambda _: None)[0].loss
+    return {"rows": [row.index for row in rows], "loss": loss}
+
+
 def _measure(job: Json, learner: Learner, data: Sequence[Example], emit: Emit) -> Json:
     """Time of a step at the run's batch size, and the memory that the longest rows take."""
     settings = job["frozen"]["settings"]["train"]
     order = Order(len(data), settings["batch_size"], settings["seed"])
-    batches = [[data[place] for place in order.batch(step)] for step in range(1, TIMED_STEPS + 1)]
-    longest = sorted(data, key=lambda example: len(example.input_ids))[-order.batch_size :]
-    batches.append(longest)
-    took_s = learner.time(
+    longest = _longest(data, order.batch_size)
+    batches = [longest] + [
+        [data[place] for place in order.batch(step)] for step in range(1, TIMED_STEPS + 1)
+    ]
+    tried = learner.try_out(
         batches,
         lambda step: emit.progress("measure", step, TIMED_STEPS + 1, rows=order.batch_size),
     )
+    if "validation" in job["frozen"]["data"]:
+        mean_loss(learner.base, _longest(trained_examples(job, "validation"), order.batch_size))
+    peak = probe.peak_memory_gib()
     return {
-        "step_s_median": round(statistics.median(took_s[:TIMED_STEPS]), 4),
+        "step_s_median": round(statistics.median(step.seconds for step in tried[1:]), 4),
         "batch_size": order.batch_size,
-        "peak_memory_gib": probe.peak_memory_gib(),
+        "peak_memory_gib": peak,
         "pack_tokens": learner.most_tokens(longest),
         "device_kind": learner.base.device.type,
+        "longest": {
+            "rows": len(longest),
+            "tokens": max(len(row.input_ids) for row in longest),
+            "peak_memory_gib": peak,
+            "device_memory_gib": probe.device_memory_gib(),
+        },
     }
+
+
+def _longest(rows: Sequence[Example], count: int) -> list[Example]:
+    return sorted(rows, key=lambda example: len(example.input_ids))[-count:]
+
+
+def _beside_anchor(job: Json, base_dir: Path, scratch: Path) -> list[Json] | None:
+    """The run's own first steps beside those that its anchor logged; None where it names none."""
+    anchor: list[Json] = job.get("anchor_steps") or []
+    if not anchor:
+        return None
+    frozen = {**job["frozen"], "base": {**job["frozen"]["base"], "dir": str(base_dir)}}
+    folder = scratch / "anchor"
+    own = {**job, "frozen": frozen, "kind": "train", "attempt_dir": str(folder)}
+    train_until(len(anchor), own)
+    steps = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [
+        {
+            "step": theirs["step"],
+            "row_ids": ours["row_ids"],
+            "anchor_row_ids": theirs["row_ids"],
+            "loss": ours["loss"],
+            "anchor_loss": theirs["loss"],
+        }
+        for ours, theirs in zip((s for s in steps if "loss" in s), anchor, strict=False)
+    ]
+
+
+def _rehearsed(
+    job: Json, data: Sequence[Example], measured: Json, scratch: Path, emit: Emit
+) -> dict[str, Json]:
+    """The observation of each check that looks at the machine."""
+    frozen = job["frozen"]
+    inputs = checks.CheckInputs(
+        frozen=frozen,
+        framework=frameworks.load(frozen["settings"]["train"]["framework"]),
+        job=job,
+        rehearsal=rehearse(job, data, scratch, emit),
+        wire=measured,
+    )
+    names = checks.names("machine")
+    found = {}
+    for done, name in enumerate(names):
+        emit.progress("look at the rehearsal", done, len(names))
+        found[name] = checks.load(name).observe(inputs)
+    return found
 
 
 def _answer(
