@@ -113,7 +113,9 @@ def test_a_second_process_changes_nothing(tmp_path):
     beside = [name for name in names("host") if getattr(load(name), "APART", False)]
     with Apart(inputs, names=beside) as apart:
         assert json.dumps(apart.result()) == json.dumps({name: alone[name] for name in beside})
-    together = observe_all(inputs, names=names("host"), told=lambda rows, text: seen.append((rows, text)))
+    together = observe_all(
+        inputs, names=names("host"), told=lambda rows, text: seen.append((rows, text))
+    )
     assert json.dumps(together) == json.dumps(alone)
     assert (len(rows), ", ".join(name for name in names("host") if name not in beside)) in seen
     assert seen[-1] == (None, ", ".join(beside))  # nothing was left for this process to observe
@@ -134,7 +136,7 @@ def test_what_fails_in_the_second_process_is_told_as_in_the_first(tmp_path):
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(PluginError, match="length_audit, mask_exact") as caught:
+    with pytest.raises(PluginError, match="loss_anchor, mask_exact") as caught:
         load("mask_exakt")
     assert caught.value.hint == "did you mean mask_exact?"
 
