@@ -53,7 +53,7 @@ def wire(run: str | Path, *, tiny: bool = False, show: Show = no_show) -> Result
     return Result(
         "wire",
         opened.argument,
-        f"{wired.summary}; {len(verdicts) - 1} checks of the machine pass",
+        wired.summary,
         {
             "numbers": dict(wired.numbers),
             "verdicts": {
