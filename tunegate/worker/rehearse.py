@@ -16,7 +16,7 @@ from pathlib import Path
 
 import tunegate
 from tunegate import frameworks
-from tunegate.errors import TrainerError
+from tunegate.errors import NothingTrained, TrainerError
 from tunegate.types import Example, Json
 from tunegate.worker.emit import Emit, write_json
 from tunegate.worker.model import ADAPTER_FILE, write_tiny_base
@@ -80,6 +80,12 @@ def rehearse(job: Json, rows: Sequence[Example], scratch: Path, emit: Emit) -> R
     straight = {**small, "attempt_dir": str(scratch / "straight")}
     emit.progress("rehearse", 0, 4)
     framework.train(straight, Emit(Path(straight["attempt_dir"])))
+    if not (scratch / "straight" / "receipt.json").is_file():
+        raise NothingTrained(
+            "asked for a few steps on a random model, the trainer came to its end without a "
+            "receipt: it does nothing",
+            hint="read the log; an end without an error is never taken for success",
+        )
     emit.progress("rehearse", 1, 4)
     halved = {**small, "attempt_dir": str(scratch / "halved")}
     train_until(HALF, halved)
