@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import tunegate
 from tunegate import frameworks
 from tunegate.errors import NothingTrained, TrainerError
 from tunegate.types import Example, Json
@@ -170,7 +169,7 @@ def run_alone(job: Json, *, log: Path, limit_s: float) -> None:
     path = Path(job["attempt_dir"]) / "job.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, job)
-    home = str(Path(tunegate.__file__).parents[1])  # the archive that was sent, or a checkout
+    home = str(Path(__file__).parents[2])  # the archive that was sent, or a checkout
     with log.open("wb") as out:
         done = subprocess.run(
             [sys.executable, "-c", _ENTRY, home, str(path)],
