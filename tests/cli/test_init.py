@@ -68,7 +68,8 @@ def test_own_rows_become_a_run_that_passes_its_checks(shell: Shell, odd_path: Pa
     assert not said["train"] & said["test"] and not said["validation"] & said["test"]
     assert not said["train"] & said["validation"]
     assert len(parts["test"].read_text().splitlines()) >= 36
-    assert shell.run("check", folder)["data"]["summary"] == f"gate 2: {len(names("host"))} checks passed"
+    said_check = shell.run("check", folder)["data"]["summary"]
+    assert said_check == f"gate 2: {len(names('host'))} checks passed"
     assert shell.run("research", folder)["ok"]
     go = shlex.split(body["next"][0])
     assert go[:2] == ["tunegate", "go"] and Path(go[2]) == folder

@@ -1,0 +1,1 @@
+"""The first set; README.md says how it was made."""
