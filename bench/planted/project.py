@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.planted import plugin
-from bench.planted.base import system_text
 from bench.planted.language import CLASSES, ESCAPE, messages
+from bench.planted.models import system_text
 
 Json = dict[str, Any]
 SIZES = {"train": 200, "validation": 40, "test": 80, "adversarial": 24}

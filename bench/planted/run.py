@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.planted.base import make_base
 from bench.planted.cases import STAGES, Case, load
+from bench.planted.models import make_base
 from bench.planted.project import Project
 from bench.planted.table import show
 from tests.shell import COMMAND

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from bench.planted.base import system_text
 from bench.planted.cases import bug
 from bench.planted.language import CLASSES, ESCAPE
+from bench.planted.models import system_text
 from bench.planted.project import Json, Project, answer, turn
 from bench.planted.variants import conversations, free_text, label_answers, sharegpt
 

@@ -6,9 +6,9 @@ import json
 import struct
 from typing import Any
 
-from bench.planted.base import system_text
 from bench.planted.cases import bug
 from bench.planted.first.bugs_labels import ROWS
+from bench.planted.models import system_text
 from bench.planted.project import Project, turn
 from bench.planted.variants import conversations
 from tests.toys import CHATML
