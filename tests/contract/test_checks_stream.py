@@ -29,7 +29,7 @@ from tunegate.checks import CheckInputs, names, observe_all
 for folder in sys.argv[1:]:
     job = json.loads(Path(folder, "job.json").read_text())
     inputs = CheckInputs(job["frozen"], frameworks.load("native"), job)
-    seen = observe_all(inputs, names=names())["mask_exact"]["rows"]
+    seen = observe_all(inputs, names=names("host"))["mask_exact"]["rows"]
     # getrusage would start from the peak of the process that started this one.
     peak = re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())
     print(json.dumps([seen, int(peak[1]) / 1024]))

@@ -224,6 +224,8 @@ def test_term_saves_the_training_and_hangup_leaves_it_alone(
 ) -> None:
     from tunegate.platforms import local
 
+    # Under nohup a hangup is ignored, and whoever is started from there ignores it, too.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     make_run(tmp_path, base, train_rows=640)
     attempt = tmp_path / "attempts/1"
     driver = shell.start("go", tmp_path)

@@ -73,10 +73,17 @@ def jobs(run: Run) -> list[tuple[Host, Path]]:
     answers = run.store.path("eval/jobs")
     found += sorted(path for path in answers.iterdir() if path.is_dir()) if answers.is_dir() else []
     attempts = [run.store.path(f"attempts/{number}") for number in run.store.attempts()]
-    # The run file may be broken by now, and what runs must still be found.
-    name = run.frozen["settings"]["platform"] if run.store.exists("frozen.json") else "local"
-    trains = [(platforms.load(name), path) for path in reversed(attempts)]
+    host = platforms.load(_platform(run))
+    trains = [(host, path) for path in reversed(attempts)]
     return trains + [(local, path) for path in found if path.is_dir()]
+
+
+def _platform(run: Run) -> str:
+    """The run's platform. What was frozen may be broken by now, and what runs must be found."""
+    try:
+        return str(run.frozen["settings"]["platform"])
+    except UsageError:
+        return "local"
 
 
 def job_name(folder: Path) -> str:
