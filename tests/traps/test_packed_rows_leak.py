@@ -41,10 +41,13 @@ def loss_end_to_end(rehearsal: Rehearsal, *, restart: bool, apart: bool) -> floa
     if apart:
         sees &= owner[:, None] == owner[None]
     mask = torch.zeros(sees.shape).masked_fill(~sees, float("-inf"))[None, None]
+    model = load_plain(rehearsal.base_dir)
     with torch.inference_mode():
-        logits = load_plain(rehearsal.base_dir)(
-            input_ids=ids, position_ids=positions, attention_mask=mask
-        ).logits
+        logits = model(
+            input_ids=ids.to(model.device),
+            position_ids=positions.to(model.device),
+            attention_mask=mask.to(model.device),
+        ).logits.cpu()
     labels = torch.tensor(
         [label if place else IGNORED for row in first for place, label in enumerate(row.labels)]
     )
