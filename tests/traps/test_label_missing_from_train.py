@@ -1,6 +1,7 @@
 """A declared label has no training row, so that it is never predicted."""
 
 from tests.stand_ins import JSON_TASK, run, triage, verdict
+from tunegate.freeze import labels_in_schema
 from tunegate.types import Status
 
 
@@ -12,7 +13,8 @@ def test_a_label_without_rows_is_refused(tmp_path):
 
 
 def test_labels_are_read_from_the_schema_where_none_are_listed(tmp_path):
-    task = {**JSON_TASK, "labels": None}
+    labels = labels_in_schema(JSON_TASK["schema"], JSON_TASK["class"])
+    task = {**JSON_TASK, "labels": labels}
     found = verdict("data_lint", run(tmp_path, train=triage()[:1] * 2, task=task))
     assert "2 declared labels" in " ".join(finding.message for finding in found.findings)
 

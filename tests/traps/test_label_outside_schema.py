@@ -90,7 +90,7 @@ def test_labels_that_the_schema_refers_to_are_declared(tmp_path):
     labels = ["order_status", "return_item", "none_of_these"]
     assert labels_in_schema(schema, "/intent") == labels
     assert labels_in_schema({"$ref": "#/$ref"}, "/intent") is None
-    task = {**JSON_TASK, "schema": schema, "labels": None}
+    task = {**JSON_TASK, "schema": schema, "labels": labels_in_schema(schema, JSON_TASK["class"])}
     rows = [row for row in triage() if "return_item" not in str(row)]
     found = verdict("data_lint", run(tmp_path, train=rows, task=task))
     assert found.status == Status.FAIL

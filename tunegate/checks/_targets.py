@@ -22,9 +22,7 @@ class Targets:
     def __init__(self, task: Json) -> None:
         self.kind: str = task["answer"]
         self.pointer: str | None = task.get("class")
-        self.declared: list[str] | None = task.get("labels") or _enum(
-            task.get("schema"), self.pointer
-        )
+        self.declared: list[str] | None = task.get("labels")
         self.labels: Counter[str] = Counter()
         self.key_sets: Counter[str] = Counter()
         self.styles: Counter[str] = Counter()
@@ -156,29 +154,6 @@ def _at(value: Any, pointer: str | None) -> str | None:
 def _spell(value: Any) -> str:
     """A class as text: what is no text as JSON writes it (true, 1)."""
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _enum(schema: Json | None, pointer: str | None) -> list[str] | None:
-    """Labels that the schema allows where the class stands."""
-    node: Any = _followed(schema, schema)
-    for part in (pointer or "").split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        node = (node.get("properties") or {}).get(name) if isinstance(node, dict) else None
-        node = _followed(node, schema)
-    found = node.get("enum") if isinstance(node, dict) and pointer else None
-    return [_spell(item) for item in found] if found else None
-
-
-def _followed(node: Any, schema: Any) -> Any:
-    """The node that a `$ref` inside the schema leads to; the node itself where it has none."""
-    for _ in range(8):  # a circle of references leads nowhere
-        reference = node.get("$ref") if isinstance(node, dict) else None
-        if not isinstance(reference, str) or not reference.startswith("#/"):
-            return node
-        node = schema
-        for part in reference[2:].split("/"):
-            node = node.get(part) if isinstance(node, dict) else None
-    return None
 
 
 def _folded(text: str) -> str:
